@@ -1,0 +1,139 @@
+package stdio
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// JSON-RPC 2.0 error codes used by the loop itself.
+const (
+	CodeParse          = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// Request is a request or, when ID is nil, a notification of the host.
+type Request struct {
+	ID       json.RawMessage // as it came: a JSON string or number
+	Method   string
+	Params   json.RawMessage
+	Tool     string          // params.name of a tools/call
+	Progress json.RawMessage // params._meta.progressToken, nil when the host wants none
+	Raw      json.RawMessage // the whole message
+}
+
+// Error is a JSON-RPC error.
+type Error struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Reply answers a request with Result or, when Error is set, with that.
+// Settle, when set, is told what became of the reply; see Fate. It may block:
+// no lock is held while it runs.
+type Reply struct {
+	Result json.RawMessage
+	Error  *Error
+	Settle func(Fate)
+}
+
+// Fate is what became of a reply. Settle is called once with Written, Failed
+// or Cancelled; after Written it may be called a second time, with Recalled.
+type Fate int
+
+const (
+	// Written: the whole reply was taken by the host's pipe.
+	Written Fate = iota
+	// Failed: it could not be written, or not be known to have been.
+	Failed
+	// Cancelled: the host gave up first; nothing was written.
+	Cancelled
+	// Recalled: it was written, but the host's cancellation crossed it, or
+	// the input ended so soon after it that it was probably not read.
+	Recalled
+)
+
+type wireReply struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *Error          `json:"error,omitempty"`
+}
+
+type wireNotification struct {
+	JSONRPC string `json:"jsonrpc"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty"`
+}
+
+// encode writes v as one line. HTML characters are left as they are, so that
+// what passes through keeps its bytes.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// decode reads what the loop needs of one line. isResponse is true for an
+// answer to a request of ours.
+func decode(line []byte) (req *Request, isResponse bool, fault *Error) {
+	var m struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  *string         `json:"method"`
+		Params  json.RawMessage `json:"params"`
+	}
+	if !json.Valid(line) {
+		return nil, false, &Error{Code: CodeParse, Message: "parse error: the line is not JSON"}
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return nil, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: one JSON-RPC object a line, no batches"}
+	}
+	req = &Request{ID: m.ID, Params: m.Params, Raw: line}
+	switch {
+	case m.JSONRPC != "2.0":
+		return req, false, &Error{Code: CodeInvalidRequest, Message: `invalid request: jsonrpc must be "2.0"`}
+	case m.Method == nil && m.ID != nil:
+		return nil, true, nil
+	case m.Method == nil:
+		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: no method"}
+	case m.ID != nil && !validID(m.ID):
+		req.ID = nil
+		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: id must be a string or a number"}
+	}
+	req.Method = *m.Method
+	req.readParams()
+	return req, false, nil
+}
+
+func (r *Request) readParams() {
+	var p struct {
+		Name string `json:"name"`
+		Meta struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(r.Params, &p) != nil {
+		return // params of another shape: the method's own handler complains
+	}
+	if r.Method == "tools/call" {
+		r.Tool = p.Name
+	}
+	if t := p.Meta.ProgressToken; t != nil && validID(t) {
+		r.Progress = t
+	}
+}
+
+// validID reports whether raw is a JSON string or number: what MCP allows as a
+// request id and as a progress token.
+func validID(raw json.RawMessage) bool {
+	c := raw[0]
+	return c == '"' || c == '-' || (c >= '0' && c <= '9')
+}
