@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"bellman.sh/desktop/build/mcpb"
+	"bellman.sh/desktop/build/target"
+)
+
+// outDir is where everything that is built goes, below the root.
+const outDir = "build/out"
+
+// bundle is the subcommand: it builds the bridge for the platforms asked for
+// and leaves one bundle in the output folder, or nothing when it fails.
+func bundle(ctx context.Context, t terminal, args []string) error {
+	flags := newFlags("bundle")
+	platform := flags.String("platform", "host", "")
+	out := flags.String("out", outDir, "")
+	source := flags.String("source", "./server", "")
+	if err := parseFlags(flags, args, 0); err != nil {
+		return err
+	}
+	targets, name, err := choose(*platform)
+	if err != nil {
+		return err
+	}
+	manifest, err := readManifest()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil { //nolint:gosec // what is built is for everyone to read
+		return err
+	}
+	staging, err := os.MkdirTemp(*out, ".staging-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	program := target.Program{Root: ".", Package: *source, Version: manifest.Version}
+	binaries, err := buildBridges(ctx, t, program, targets, staging)
+	if err != nil {
+		return err
+	}
+	files, err := bundleFiles(manifest, targets, binaries)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(*out, name)
+	size, sum, err := writeBundle(path, staging, files)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "%s  %.1f MB  sha256 %x\n", path, float64(size)/1e6, sum)
+	return nil
+}
+
+// choose returns the targets of a --platform value and the bundle's name.
+func choose(platform string) ([]target.Target, string, error) {
+	switch platform {
+	case "host":
+		return []target.Target{target.Host()}, "bellman.mcpb", nil
+	case "all":
+		return target.All, "bellman.mcpb", nil
+	case "darwin", "linux", "windows":
+		targets := slices.DeleteFunc(slices.Clone(target.All), func(t target.Target) bool { return t.OS != platform })
+		return targets, "bellman-" + platform + ".mcpb", nil
+	}
+	return nil, "", &usageError{fmt.Sprintf("no platform %q", platform)}
+}
+
+// readManifest reads the manifest of the repository, which is also the one
+// place where the version stands.
+func readManifest() (mcpb.Manifest, error) {
+	data, err := os.ReadFile(mcpb.ManifestName)
+	if errors.Is(err, os.ErrNotExist) {
+		return mcpb.Manifest{}, errors.New("no manifest.json here: run it from the root of the repository")
+	}
+	if err != nil {
+		return mcpb.Manifest{}, err
+	}
+	return mcpb.ParseManifest(data)
+}
+
+// bundleFiles are the files of a bundle that holds these binaries, by their
+// names in its server folder.
+func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string][]byte) ([]mcpb.File, error) {
+	var platforms []string
+	for _, t := range targets {
+		if p := t.Platform(); !slices.Contains(platforms, p) {
+			platforms = append(platforms, p)
+		}
+	}
+	encoded, err := m.For(platforms, "server/"+targets[0].BundleName()).Encode()
+	if err != nil {
+		return nil, err
+	}
+	files := []mcpb.File{{Name: mcpb.ManifestName, Data: encoded}}
+	for name, data := range binaries {
+		files = append(files, mcpb.File{Name: "server/" + name, Data: data, Executable: true})
+	}
+	from := map[string]string{"icon.png": "icon.png", "LICENSE": "LICENSE"}
+	if slices.ContainsFunc(targets, func(t target.Target) bool { return t.OS != "windows" }) {
+		from["server/launch.sh"] = "build/launch.sh"
+	}
+	for name, path := range from {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, mcpb.File{Name: name, Data: data, Executable: strings.HasSuffix(name, ".sh")})
+	}
+	return files, nil
+}
+
+// writeBundle packs files into path by way of the staging folder, so that
+// path is either whole or not there.
+func writeBundle(path, staging string, files []mcpb.File) (size int64, sum []byte, err error) {
+	temp := filepath.Join(staging, "bundle")
+	f, err := os.Create(temp)
+	if err != nil {
+		return 0, nil, err
+	}
+	hash := sha256.New()
+	if err := errors.Join(mcpb.Pack(io.MultiWriter(f, hash), files), f.Close()); err != nil {
+		return 0, nil, err
+	}
+	info, err := os.Stat(temp)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := os.Chmod(temp, 0o644); err != nil { //nolint:gosec // a bundle is for everyone to read
+		return 0, nil, err
+	}
+	return info.Size(), hash.Sum(nil), os.Rename(temp, path)
+}
+
+func newFlags(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	return flags
+}
+
+// parseFlags reports anything that does not parse, and more than most
+// arguments, as wrong usage.
+func parseFlags(flags *flag.FlagSet, args []string, most int) error {
+	if err := flags.Parse(args); err != nil {
+		return &usageError{err.Error()}
+	}
+	if flags.NArg() > most {
+		return &usageError{fmt.Sprintf("unexpected argument %q", flags.Arg(most))}
+	}
+	return nil
+}
