@@ -37,6 +37,8 @@ func (t terminal) say(format string, args ...any) {
 func commands() []command {
 	return []command{
 		{"bundle", "[--platform host|all|darwin|linux|windows] [--out DIR]", "build the bridge and pack it into a bundle", bundle},
+		{"compile", "bridge|hub [--out DIR]", "build one program for this machine", compile},
+		{"arrows", "LINTER", "break every arrow and see that the linter refuses it", arrows},
 		{"icon", "[FILE]", "draw the icon", drawIcon},
 	}
 }

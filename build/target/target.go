@@ -39,6 +39,14 @@ func (t Target) Platform() string {
 	return t.OS
 }
 
+// Extension is what the name of a program ends with on the system of t.
+func (t Target) Extension() string {
+	if t.OS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
 // BundleName is what the bridge for t is called in a bundle's server folder.
 // Both processors of darwin share one universal binary.
 func (t Target) BundleName() string {

@@ -1,0 +1,51 @@
+# What a person or CI runs here. Plain `make` lists it. The work is done by
+# the Go program in build/; this file only names it and gets the tools.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt bench bundle bridge hub release tools setup clean
+
+# The linter is built once for each state of its pinned module.
+LINT_KEY := $(shell cksum build/tools/go.sum | cut -d' ' -f1)
+LINT := .cache/bin/golangci-lint-$(LINT_KEY)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## watch two agents meet in a room, with a bridge killed half-way
+	@go run ./build demo
+
+test: setup ## install what the tests need, then run all of them under the race detector
+	go test -race -shuffle=on -timeout 20m ./...
+
+lint: $(LINT) ## check style, formatting and the arrows between packages
+	$(LINT) run ./...
+	$(LINT) fmt --diff
+	go run ./build arrows $(LINT)
+
+fmt: $(LINT) ## format every Go file
+	$(LINT) fmt
+
+bench: ## measure against the budgets, one line each
+	@go run ./build bench
+
+bundle: ## pack the extension for this machine into build/out/bellman.mcpb
+	@go run ./build bundle
+
+bridge: ## build build/out/bellman-bridge
+	@go run ./build compile bridge
+
+hub: ## build build/out/bellman-hub
+	@go run ./build compile hub
+
+tools: $(LINT) setup ## build the pinned linter and install what the tests need
+
+setup:
+	@sh build/setup.sh
+
+clean: ## remove what was built and installed here
+	rm -rf build/out .cache
+
+$(LINT): build/tools/go.mod build/tools/go.sum
+	@mkdir -p $(@D)
+	@echo 'building the pinned linter (about eight minutes the first time)'
+	go build -modfile=build/tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
