@@ -1,0 +1,73 @@
+package desktop_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxLines is where a file is split by noun. It holds for tests as well.
+const maxLines = 400
+
+// Whoever opens a package is told what it is for before anything else.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range list(t, nil, "./...") {
+		if p.ImportPath == module {
+			continue // tests only; go list does not read their comment
+		}
+		want := "Package " + p.Name + " "
+		if p.Name == "main" {
+			want = "Command "
+		}
+		if !strings.HasPrefix(p.Doc, want) {
+			t.Errorf("%s: its comment begins with %q, want %q", p.ImportPath, firstWords(p.Doc), want)
+		}
+	}
+}
+
+func firstWords(doc string) string { return doc[:min(len(doc), 30)] }
+
+func TestFilesStayShort(t *testing.T) {
+	seen := 0
+	eachFile(t, ".go", func(path string, data []byte) {
+		seen++
+		if n := bytes.Count(data, []byte("\n")); n > maxLines {
+			t.Errorf("%s has %d lines, at most %d", path, n, maxLines)
+		}
+	})
+	if seen < 50 {
+		t.Errorf("saw %d files: the walk is wrong", seen)
+	}
+}
+
+// eachFile calls f with every file of the tree whose name ends with suffix,
+// leaving out what is built or installed.
+func eachFile(t *testing.T, suffix string, f func(path string, data []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != "." && strings.HasPrefix(name, ".") || path == filepath.FromSlash("build/out") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, suffix) {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		f(filepath.ToSlash(path), data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
