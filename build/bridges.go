@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bellman.sh/desktop/build/macho"
+	"bellman.sh/desktop/build/pe"
 	"bellman.sh/desktop/build/target"
 )
 
@@ -31,15 +32,19 @@ func buildBridges(ctx context.Context, t terminal, p target.Program, targets []t
 			return nil, fmt.Errorf("read what was built for %s: %w", goal, err)
 		}
 		t.say("built the bridge for %s: %s, %.1f MB", goal, how, float64(len(data))/1e6)
-		if goal.OS != "darwin" {
-			binaries[goal.BundleName()] = data
+		switch goal.OS {
+		case "darwin":
+			if data, err = macho.Sign(data, identifier); err != nil {
+				return nil, err
+			}
+			slices = append(slices, data)
 			continue
+		case "windows":
+			if data, err = pe.Stamp(data, windowsInfo(p.Version)); err != nil {
+				return nil, err
+			}
 		}
-		data, err = macho.Sign(data, identifier)
-		if err != nil {
-			return nil, err
-		}
-		slices = append(slices, data)
+		binaries[goal.BundleName()] = data
 	}
 	if len(slices) > 0 {
 		universal, err := macho.Universal(slices...)
@@ -49,4 +54,16 @@ func buildBridges(ctx context.Context, t terminal, p target.Program, targets []t
 		binaries["bellman-bridge-darwin"] = universal
 	}
 	return binaries, nil
+}
+
+// windowsInfo is what Windows shows about the bridge.
+func windowsInfo(version string) pe.Info {
+	return pe.Info{
+		Version:     version,
+		File:        "bellman-bridge.exe",
+		Product:     "Bellman for Claude Desktop",
+		Description: "Bellman bridge",
+		Company:     "Bellman",
+		Copyright:   "Copyright © 2026 Bellman",
+	}
 }

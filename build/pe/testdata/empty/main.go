@@ -1,0 +1,4 @@
+// Command empty is the smallest program there is.
+package main
+
+func main() {}
