@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,11 +47,7 @@ func ParsePublicKey(text string) (PublicKey, error) {
 
 // String returns the id of the key as minisign shows it.
 func (p PublicKey) String() string {
-	var b strings.Builder
-	for i := range p.id {
-		fmt.Fprintf(&b, "%02X", p.id[len(p.id)-1-i])
-	}
-	return b.String()
+	return fmt.Sprintf("%X", binary.LittleEndian.Uint64(p.id[:]))
 }
 
 // Verify checks the text of a signature file over data and returns its trusted
