@@ -1,0 +1,367 @@
+package room
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"bellman.sh/desktop/internal/hub/account"
+	"bellman.sh/desktop/internal/hub/journal"
+)
+
+// Marks by which rooms are found again. Audit rows are marks too: they stay
+// when their room is purged.
+const (
+	markCode   = "code"   // join code
+	markSeat   = "seat"   // user id, while seated
+	markEver   = "ever"   // user id, for good
+	markOrg    = "org"    // organization the room was started in
+	markOpen   = "open"   // every room that is not closed
+	markClosed = "closed" // every closed room that is not purged
+	markBeat   = "beat"   // open rooms with a heartbeat or housekeeping
+	markAudit  = "audit"  // organization; the body is the row
+)
+
+// keepFolded is how many rooms stay folded in memory while nobody uses them.
+const keepFolded = 1024
+
+// House is all rooms of a hub. Its methods may be called from many goroutines
+// at once. A method that returns an *Error changed nothing, save that the
+// caller may have been noted as present.
+type House struct {
+	log     journal.Journal
+	now     func() time.Time
+	logger  *slog.Logger
+	closing chan struct{}
+	once    sync.Once
+
+	mu    sync.Mutex
+	rooms map[string]*Room
+}
+
+// NewHouse returns the rooms kept in log. The clock is for everything a room
+// dates and expires.
+func NewHouse(log journal.Journal, now func() time.Time, logger *slog.Logger) *House {
+	return &House{log: log, now: now, logger: logger, closing: make(chan struct{}), rooms: map[string]*Room{}}
+}
+
+// Close ends every long poll as if its time had passed. Nothing is lost by
+// it, and calls that do not wait go on working.
+func (h *House) Close() { h.once.Do(func() { close(h.closing) }) }
+
+// Room is one room at work: its fold, and who is connected to it.
+type Room struct {
+	id    string
+	house *House
+	turn  chan struct{} // holds one token; its taker may append
+	uses  int           // under house.mu
+	used  time.Time     // under house.mu
+
+	mu      sync.RWMutex
+	state   *state         // read and folded under mu, never during I/O
+	sockets map[string]int // open sockets by user id
+}
+
+// enter returns the room caught up with its log. The caller must call leave
+// when it is done. A room nobody ever opened is refused as not found.
+func (h *House) enter(ctx context.Context, id string) (r *Room, leave func(), err error) {
+	r = h.hold(id)
+	leave = func() { h.release(r) }
+	if err := r.reach(ctx); err != nil {
+		leave()
+		return nil, nil, err
+	}
+	if r.snapshot().position == 0 {
+		leave()
+		return nil, nil, errNotFound()
+	}
+	return r, leave, nil
+}
+
+func (h *House) hold(id string) *Room {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.rooms[id]
+	if r == nil {
+		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}}
+		h.rooms[id] = r
+	}
+	r.uses++
+	return r
+}
+
+// release lets go of r. Rooms beyond keepFolded are dropped once unused and
+// folded again when somebody comes.
+func (h *House) release(r *Room) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r.uses--
+	r.used = h.now()
+	if r.uses > 0 {
+		return
+	}
+	if r.snapshot().position == 0 {
+		delete(h.rooms, r.id)
+		return
+	}
+	if len(h.rooms) <= keepFolded {
+		return
+	}
+	var oldest *Room
+	for _, other := range h.rooms {
+		if other.uses == 0 && (oldest == nil || other.used.Before(oldest.used)) {
+			oldest = other
+		}
+	}
+	delete(h.rooms, oldest.id)
+}
+
+// glance is what may be known of a room without holding its lock.
+type glance struct{ position int64 }
+
+func (r *Room) snapshot() glance {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return glance{position: r.state.position}
+}
+
+// look runs f on the folded state. F must not block, and must not keep
+// anything that a later record changes.
+func (r *Room) look(f func(s *state, now int64)) {
+	now := r.house.now().UnixMilli()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	f(r.state, now)
+}
+
+// reach folds in whatever the log has that the room does not.
+func (r *Room) reach(ctx context.Context) error {
+	const page = 512
+	for {
+		entries, err := r.house.log.Read(ctx, r.id, r.snapshot().position, page)
+		if err != nil {
+			return fmt.Errorf("read room: %w", err)
+		}
+		if err := r.fold(entries); err != nil {
+			return err
+		}
+		if len(entries) < page {
+			return nil
+		}
+	}
+}
+
+// fold applies entries that follow the state; another goroutine may have
+// applied some already.
+func (r *Room) fold(entries []journal.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range entries {
+		if e.Position != r.state.position+1 {
+			continue
+		}
+		if err := r.state.applyEntry(e.Position, e.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decision looks at a state and says what is to be recorded at time now. It
+// may return both a record and a refusal: the record is stored all the same.
+// It must not keep or change the state and may run more than once.
+type decision func(s *state, now int64) (*record, error)
+
+// change decides and appends, one caller at a time. When somebody else
+// appended in between, as another hub on the same log may, it decides again.
+func (r *Room) change(ctx context.Context, decide decision) error {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		var rec *record
+		var verdict error
+		var position int64
+		r.look(func(s *state, now int64) {
+			now = max(now, s.lastAt)
+			position = s.position
+			if rec, verdict = decide(s, now); rec != nil {
+				rec.At = now
+			}
+		})
+		if rec == nil || rec.empty() {
+			return verdict
+		}
+		err := r.append(ctx, position, rec)
+		if errors.Is(err, journal.ErrConflict) {
+			if err := r.reach(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return verdict
+	}
+}
+
+// append stores rec after position and folds it in.
+func (r *Room) append(ctx context.Context, position int64, rec *record) error {
+	body, err := encode(rec)
+	if err != nil {
+		return err
+	}
+	marks, err := r.marks(rec)
+	if err != nil {
+		return err
+	}
+	if err := r.house.log.Append(ctx, r.id, position, journal.Entry{Body: body, Marks: marks}); err != nil {
+		if errors.Is(err, journal.ErrConflict) {
+			return err
+		}
+		return fmt.Errorf("store in room: %w", err)
+	}
+	return r.fold([]journal.Entry{{Position: position + 1, Body: body}})
+}
+
+// marks says how the room is to be found after rec.
+func (r *Room) marks(rec *record) ([]journal.Mark, error) {
+	var marks []journal.Mark
+	r.look(func(s *state, _ int64) {
+		marks = append(marks, openingMarks(rec)...)
+		if m := rec.Seat; m != nil {
+			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true}, journal.Mark{Space: markSeat, Key: m.User},
+				journal.Mark{Space: markEver, Key: m.User, Drop: true}, journal.Mark{Space: markEver, Key: m.User})
+		}
+		marks = append(marks, departureMarks(s, rec)...)
+		for _, role := range rec.Retire {
+			marks = append(marks, journal.Mark{Space: markCode, Key: s.codes[role].Code, Drop: true})
+		}
+		for _, c := range rec.Codes {
+			if old, ok := s.codes[c.Role]; ok {
+				marks = append(marks, journal.Mark{Space: markCode, Key: old.Code, Drop: true})
+			}
+			marks = append(marks, journal.Mark{Space: markCode, Key: c.Code})
+		}
+	})
+	for _, row := range rec.audit {
+		body, err := row.body(r.id, rec.At)
+		if err != nil {
+			return nil, err
+		}
+		for _, org := range row.Orgs {
+			marks = append(marks, journal.Mark{Space: markAudit, Key: org, Body: body})
+		}
+	}
+	return marks, nil
+}
+
+func openingMarks(rec *record) []journal.Mark {
+	var marks []journal.Mark
+	if c := rec.Open; c != nil {
+		marks = append(marks, journal.Mark{Space: markOpen})
+		if c.Org != "" {
+			marks = append(marks, journal.Mark{Space: markOrg, Key: c.Org})
+		}
+		if c.Manifest.Heartbeat > 0 || c.Manifest.Housekeeping != nil {
+			marks = append(marks, journal.Mark{Space: markBeat})
+		}
+	}
+	if rec.Status == StatusClosed {
+		marks = append(marks, journal.Mark{Space: markOpen, Drop: true}, journal.Mark{Space: markBeat, Drop: true},
+			journal.Mark{Space: markClosed})
+	}
+	return marks
+}
+
+// departureMarks drops the seat marks of people who hold no other seat.
+func departureMarks(s *state, rec *record) []journal.Mark {
+	gone := map[string]bool{}
+	for _, d := range rec.Depart {
+		gone[d.Member] = true
+	}
+	still := map[string]bool{}
+	if rec.Seat != nil {
+		still[rec.Seat.User] = true
+	}
+	for _, m := range s.seated() {
+		if !gone[m.ID] {
+			still[m.User] = true
+		}
+	}
+	var marks []journal.Mark
+	for _, d := range rec.Depart {
+		if m := s.member(d.Member); m != nil && !still[m.User] {
+			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true})
+		}
+	}
+	return marks
+}
+
+// AuditEntry is one line of an organization's audit log.
+type AuditEntry struct {
+	At        string          `json:"at"`
+	SessionID string          `json:"session_id"`
+	Actor     string          `json:"actor"`
+	Action    string          `json:"action"`
+	Detail    json.RawMessage `json:"detail"`
+}
+
+func (a auditRow) body(room string, at int64) ([]byte, error) {
+	detail, err := encode(a.Detail)
+	if err != nil {
+		return nil, err
+	}
+	return encode(AuditEntry{At: wireTime(at), SessionID: room, Actor: a.Actor, Action: a.Action, Detail: detail})
+}
+
+// Audit returns the newest entries of an organization's log, oldest first.
+func (h *House) Audit(ctx context.Context, org string, limit int) ([]AuditEntry, error) {
+	marks, err := h.log.Find(ctx, markAudit, org, limit)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]AuditEntry, len(marks))
+	for i, m := range marks {
+		if err := json.Unmarshal(m.Body, &entries[len(marks)-1-i]); err != nil {
+			return nil, fmt.Errorf("read audit entry: %w", err)
+		}
+	}
+	return entries, nil
+}
+
+// note adds an audit row for the organizations concerned: the room's, the
+// actor's, and those of the people it happened to.
+func (r *record) note(s *state, who account.Identity, action string, detail any, affected ...*member) {
+	row := auditRow{Actor: who.Label, Action: action, Detail: detail}
+	seen := map[string]bool{"": true}
+	orgs := []string{s.charter.Org, who.Org()}
+	if r.Open != nil {
+		orgs = append(orgs, r.Open.Org)
+	}
+	for _, m := range affected {
+		if m.Org != nil {
+			orgs = append(orgs, *m.Org)
+		}
+	}
+	for _, org := range orgs {
+		if !seen[org] {
+			seen[org] = true
+			row.Orgs = append(row.Orgs, org)
+		}
+	}
+	if len(row.Orgs) > 0 {
+		r.audit = append(r.audit, row)
+	}
+}

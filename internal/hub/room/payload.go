@@ -1,0 +1,202 @@
+package room
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"bellman.sh/desktop/internal/bellman"
+)
+
+// Bounds of a payload, counted as JavaScript counts. (protocol.md 1.5)
+const (
+	maxPayload = 20000
+	maxDepth   = 64
+)
+
+// payload is what a member sends, read once.
+type payload struct {
+	compact json.RawMessage // as it was written, without white space
+	sorted  []byte          // with the keys of every object in order
+	units   int             // length of compact in UTF-16 units
+	deep    bool            // nested deeper than maxDepth; the rest is unset
+}
+
+// readPayload takes apart a JSON object that came from outside.
+func readPayload(raw json.RawMessage) (payload, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	v, deep, err := readValue(d, 0)
+	if err != nil {
+		return payload{}, refuse(Invalid, "payload must be a JSON object")
+	}
+	if deep {
+		return payload{deep: true}, nil
+	}
+	if _, ok := v.(fields); !ok {
+		return payload{}, refuse(Invalid, "payload must be a JSON object")
+	}
+	var p payload
+	if p.compact, err = appendValue(nil, v, false); err != nil {
+		return payload{}, err
+	}
+	if p.sorted, err = appendValue(nil, v, true); err != nil {
+		return payload{}, err
+	}
+	p.units = bellman.Units(string(p.compact))
+	return p, nil
+}
+
+// fields is an object with its keys in the order they came. Of a key given
+// twice the last value counts, as everywhere else in JSON.
+type fields []field
+
+type field struct {
+	name  string
+	value any
+}
+
+// readValue reads one value. It stops, with deep set, before it would recurse
+// past the bound.
+func readValue(d *json.Decoder, depth int) (v any, deep bool, err error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, false, err
+	}
+	open, ok := t.(json.Delim)
+	if !ok {
+		return t, false, nil
+	}
+	if depth == maxDepth {
+		return nil, true, nil
+	}
+	if open == '[' {
+		list := []any{}
+		for d.More() {
+			v, deep, err := readValue(d, depth+1)
+			if err != nil || deep {
+				return nil, deep, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token()
+		return list, false, err
+	}
+	object := fields{}
+	at := map[string]int{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, false, err
+		}
+		v, deep, err := readValue(d, depth+1)
+		if err != nil || deep {
+			return nil, deep, err
+		}
+		key, _ := name.(string)
+		if i, again := at[key]; again {
+			object[i].value = v
+			continue
+		}
+		at[key] = len(object)
+		object = append(object, field{key, v})
+	}
+	_, err = d.Token()
+	return object, false, err
+}
+
+// appendValue writes v as compact JSON. Sorted output is for comparing only:
+// it also writes equal numbers alike.
+func appendValue(b []byte, v any, sorted bool) ([]byte, error) {
+	var err error
+	switch v := v.(type) {
+	case fields:
+		if sorted {
+			v = slices.Clone(v)
+			slices.SortFunc(v, func(x, y field) int { return bytes.Compare([]byte(x.name), []byte(y.name)) })
+		}
+		b = append(b, '{')
+		for i, f := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, f.name), ':')
+			if b, err = appendValue(b, f.value, sorted); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, '}'), nil
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = appendValue(b, e, sorted); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case string:
+		return appendString(b, v), nil
+	case json.Number:
+		if f, err := v.Float64(); sorted && err == nil {
+			return strconv.AppendFloat(b, f, 'g', -1, 64), nil
+		}
+		return append(b, v...), nil
+	case bool:
+		return strconv.AppendBool(b, v), nil
+	case nil:
+		return append(b, "null"...), nil
+	}
+	return nil, fmt.Errorf("write payload: unexpected %T", v)
+}
+
+// appendString quotes s with only the escapes JSON demands, as JavaScript
+// writes it; encoding/json would also escape the two line separators.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r == '\b':
+			b = append(b, `\b`...)
+		case r == '\f':
+			b = append(b, `\f`...)
+		case r < ' ':
+			b = append(b, fmt.Sprintf(`\u%04x`, r)...)
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return append(b, '"')
+}
+
+// fingerprint says what a message is: its type, its sender's handle, what it
+// answers and its payload. The person behind the handle is left out.
+func fingerprint(kind, handle string, ref *string, sorted []byte) string {
+	h := sha256.New()
+	answered := "-"
+	if ref != nil {
+		answered = "=" + *ref
+	}
+	for _, part := range []string{kind, handle, answered} {
+		// The length keeps one part from running into the next.
+		_, _ = fmt.Fprintf(h, "%d:", len(part))
+		_, _ = io.WriteString(h, part)
+	}
+	_, _ = h.Write(sorted)
+	return base64.RawStdEncoding.EncodeToString(h.Sum(nil))
+}
