@@ -1,0 +1,277 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// flow is one prepared way through the browser.
+type flow struct {
+	info     serverInfo
+	client   registration
+	lasting  bool // the registration is for the usual ports and worth keeping
+	loopback *loopback
+}
+
+// throughBrowser takes the person through the browser and keeps what comes of
+// it; signin.lock is held.
+func (s *Session) throughBrowser(ctx context.Context, a *Attempt, asked bool) error {
+	preparing, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
+	f, err := s.prepare(preparing)
+	if err != nil {
+		return err
+	}
+	defer f.loopback.close(ctx)
+	f.loopback.start(f.authorizeURL)
+	before := s.readRecord()
+	rec := record{ID: random(12), PID: os.Getpid(), Link: f.loopback.link(), QuietUntil: before.QuietUntil}
+	if s.cfg.Open != nil && (asked || !before.quiet(s.now())) {
+		if err := s.cfg.Open(preparing, rec.Link); err != nil {
+			s.log.Warn("browser could not be opened", "cause", err)
+		} else {
+			rec.Opened, rec.QuietUntil = true, s.now().Add(quietTime)
+		}
+	}
+	if !rec.Opened {
+		s.log.Info("sign-in waits for its link to be opened on this machine", "link", rec.Link)
+	}
+	return s.await(ctx, a, f, rec)
+}
+
+// await waits for the browser to come back and concludes the attempt.
+func (s *Session) await(ctx context.Context, a *Attempt, f *flow, rec record) error {
+	s.note(rec)
+	a.show(rec.Link, rec.Opened)
+	human, cancel := context.WithTimeoutCause(ctx, humanLimit, errUnapproved)
+	defer cancel()
+	remind := time.NewTimer(remindAfter)
+	defer remind.Stop()
+	for {
+		select {
+		case rec.Link = <-f.loopback.links:
+			s.note(rec)
+			a.show(rec.Link, rec.Opened)
+		case <-remind.C:
+			s.log.Info("sign-in still waits for the browser", "link", rec.Link)
+		case ans := <-f.loopback.answers:
+			err := ans.err
+			if err == nil {
+				err = s.conclude(ctx, f, ans)
+			}
+			s.finish(rec, err)
+			ans.settled <- err
+			return err
+		case <-human.Done():
+			err := context.Cause(human)
+			// A process that is told to end leaves its attempt to the others.
+			if !errors.Is(err, errClosed) {
+				s.finish(rec, err)
+			}
+			return err
+		}
+	}
+}
+
+// finish notes how the attempt ended.
+func (s *Session) finish(rec record, err error) {
+	rec.Link, rec.Ended, rec.Approved = "", true, err == nil
+	switch {
+	case err == nil:
+		rec.QuietUntil = time.Time{}
+	case rec.Opened:
+		rec.QuietUntil = s.now().Add(quietTime)
+	}
+	if err != nil {
+		rec.Reason = err.Error()
+	}
+	s.note(rec)
+}
+
+// conclude trades the code for tokens and keeps them. It is detached: once
+// the code has been sent, giving up would waste it.
+func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
+	defer cancel()
+	c, err := s.exchange(ctx, f.info, f.client.ClientID, f.loopback.redirect(), ans.code, ans.verifier)
+	if err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, s.path("refresh.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, _, err := readState(s.path("state.json"))
+	if err != nil {
+		return err
+	}
+	s.keep(ctx, st, c, func(st *state) {
+		if !s.fleeting() {
+			st.Epoch++
+		}
+		st.Issuer, st.Resource = f.info.issuer, f.info.resource
+		if f.lasting {
+			used := f.client
+			used.Used = true
+			st.setRegistration(f.info.issuer, used)
+		}
+	})
+	return nil
+}
+
+func (st *state) setRegistration(issuer string, r registration) {
+	m := maps.Clone(st.Registrations)
+	if m == nil {
+		m = map[string]registration{}
+	}
+	m[issuer] = r
+	st.Registrations = m
+}
+
+// prepare finds the way: where to sign in, the port to come back to, and a
+// registration that the server still knows.
+func (s *Session) prepare(ctx context.Context) (*flow, error) {
+	st, _, err := readState(s.path("state.json"))
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.discover(ctx, st.Issuer, st.Resource)
+	if err != nil {
+		return nil, err
+	}
+	l, lasting, err := s.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.issuer, l.issRequired = info.issuer, info.issParam
+	f := &flow{info: info, lasting: lasting, loopback: l}
+	if f.client, err = s.knownClient(ctx, f, st.Registrations[info.issuer]); err != nil {
+		l.close(ctx)
+		return nil, err
+	}
+	return f, nil
+}
+
+// knownClient returns a registration that the server accepts for this flow's
+// redirect. The service answers an unknown client with a page that never comes
+// back to us, so a kept registration is tried before a person is sent there.
+func (s *Session) knownClient(ctx context.Context, f *flow, kept registration) (registration, error) {
+	if f.lasting && kept.covers(f.loopback.redirect(), s.now()) {
+		f.client = kept
+		known, err := s.preflight(ctx, f)
+		if err != nil || known {
+			return kept, err
+		}
+		s.log.Info("the server has forgotten this client; registering again")
+	}
+	redirects := []string{f.loopback.redirect()}
+	if f.lasting {
+		redirects = nil
+		for _, port := range s.cfg.Ports {
+			redirects = append(redirects, redirectURI("127.0.0.1", port))
+		}
+	}
+	reg, err := s.register(ctx, f.info, redirects)
+	if err != nil || !f.lasting {
+		return reg, err
+	}
+	return reg, s.keepRegistration(ctx, f.info.issuer, reg)
+}
+
+// preflight reports whether the server knows the client and its redirect.
+func (s *Session) preflight(ctx context.Context, f *flow) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.authorizeURL(random(32), oauth2.GenerateVerifier()), nil)
+	if err != nil {
+		return false, fmt.Errorf("try the sign-in page: %w", bare(err))
+	}
+	req.Header.Set("Accept", "text/html, */*;q=0.5")
+	r, err := s.wire.do(req)
+	if err != nil {
+		return false, fmt.Errorf("try the sign-in page: %w", err)
+	}
+	return r.status != http.StatusBadRequest || r.header.Get("Location") != "", nil
+}
+
+func (s *Session) keepRegistration(ctx context.Context, issuer string, reg registration) error {
+	unlock, err := lock(ctx, s.path("refresh.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, _, err := readState(s.path("state.json"))
+	if err != nil {
+		return err
+	}
+	st.setRegistration(issuer, reg)
+	st.Server, st.Profile = s.cfg.Server, s.cfg.Profile
+	return writeState(s.path("state.json"), st)
+}
+
+// authorizeURL is where the start link leads.
+func (f *flow) authorizeURL(state, verifier string) string {
+	conf := oauth2.Config{
+		ClientID:    f.client.ClientID,
+		RedirectURL: f.loopback.redirect(),
+		Endpoint:    oauth2.Endpoint{AuthURL: f.info.authorize.String()},
+	}
+	if f.info.scope != "" {
+		conf.Scopes = []string{f.info.scope}
+	}
+	return conf.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", f.info.resource))
+}
+
+// SignOut ends a pending sign-in, deletes the secret item and forgets who was
+// signed in and what was pinned; the registration stays. The service offers
+// no way to revoke a token: an access token that leaked lives on for up to
+// ten minutes. When the store cannot delete the item, that is the error, and
+// the item is ignored all the same.
+func (s *Session) SignOut(ctx context.Context) error {
+	s.mu.Lock()
+	a := s.attempt
+	s.mu.Unlock()
+	if a != nil {
+		a.cancel(errors.New("signed out meanwhile"))
+		_ = a.Wait(ctx)
+	}
+	if err := makeDir(s.dir); err != nil {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	waiting, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	unlock, err := lock(waiting, s.path("refresh.lock"))
+	if err != nil {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	defer unlock()
+	st, _, err := readState(s.path("state.json"))
+	if err != nil {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	deleting, cancel := context.WithTimeout(ctx, promptLimit)
+	defer cancel()
+	err = s.cfg.Store.Delete(deleting)
+	st.Issuer, st.Resource = "", ""
+	if !s.fleeting() {
+		st.Gen++
+		st.Epoch++
+		st.SignedOut = true
+		st.Identity, st.Readable, st.Print, st.Dead = nil, false, "", ""
+	}
+	s.commit(st, nil, true)
+	s.announce()
+	if err != nil {
+		return fmt.Errorf("delete the sign-in in the %s: %w", s.cfg.Store.Name(), err)
+	}
+	s.log.Info("signed out")
+	return nil
+}

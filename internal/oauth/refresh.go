@@ -1,0 +1,387 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// load returns the current credential, nil when there is none. It reads the
+// store only when the state file says that the item has changed.
+func (s *Session) load(ctx context.Context, limit time.Duration) (*credential, error) {
+	if c, ok := s.fresh(); ok {
+		return c, nil
+	}
+	select {
+	case s.slot <- struct{}{}:
+		defer func() { <-s.slot }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read the sign-in: %w", ctx.Err())
+	}
+	if c, ok := s.fresh(); ok {
+		return c, nil
+	}
+	st, info, err := readState(s.path("state.json"))
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.loaded && st.Gen == s.gen {
+		s.seen = info
+		c := s.cred
+		s.mu.Unlock()
+		return c, nil
+	}
+	s.mu.Unlock()
+	c, err := s.readStore(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.adopt(c, st, info), nil
+}
+
+// fresh returns the credential in memory if no process has changed the state
+// file since it was read.
+func (s *Session) fresh() (*credential, bool) {
+	info, err := os.Stat(s.path("state.json"))
+	if err != nil {
+		info = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cred, s.loaded && sameVersion(info, s.seen)
+}
+
+// readStore reads the secret item, for at most limit.
+func (s *Session) readStore(ctx context.Context, limit time.Duration) (*credential, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	b, err := s.cfg.Store.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the sign-in in the %s: %w", s.cfg.Store.Name(), err)
+	}
+	if b == nil {
+		return nil, nil
+	}
+	c := decodeItem(b)
+	if c == nil {
+		s.log.Warn("stored sign-in is unreadable and counts as none", "store", s.cfg.Store.Name())
+	}
+	return c, nil
+}
+
+// adopt makes what was read the current credential, unless something newer
+// has come since, and returns the one that holds.
+func (s *Session) adopt(c *credential, st state, info fs.FileInfo) *credential {
+	if st.SignedOut || c != nil && c.refresh != "" && fingerprint(c.refresh) == st.Dead {
+		c = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loaded && st.Gen < s.gen {
+		return s.cred
+	}
+	newer := c != nil && s.cred != nil && c.gen > s.cred.gen
+	if s.unsaved && st.Epoch == s.epoch && !newer {
+		// Another process knows only the pair that ours replaced.
+		s.gen, s.seen = st.Gen, info
+		return s.cred
+	}
+	s.loaded, s.cred, s.gen, s.epoch, s.seen, s.unsaved = true, c, st.Gen, st.Epoch, info, false
+	return c
+}
+
+// renew waits for the one refresh of this process.
+func (s *Session) renew(ctx context.Context, refused secret) (string, error) {
+	for range 2 {
+		f, err := s.board(ctx, refused)
+		if err != nil {
+			return "", err
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return "", fmt.Errorf("wait for a new token: %w", ctx.Err())
+		}
+		if f.err != nil {
+			return "", f.err
+		}
+		// A refresh that began before the refusal may have adopted the very
+		// token that was refused.
+		if f.token != refused {
+			return string(f.token), nil
+		}
+	}
+	return "", fmt.Errorf("the service refuses a token that was just issued: %w", ErrSignInNeeded)
+}
+
+// board joins the refresh under way or starts one. It is detached from the
+// caller: giving up once the refresh token has been sent would lose it.
+func (s *Session) board(ctx context.Context, refused secret) (*flight, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flight != nil {
+		return s.flight, nil
+	}
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.now().Before(s.retryAt) {
+		return nil, s.lastErr
+	}
+	f := &flight{done: make(chan struct{})}
+	s.flight = f
+	detached := context.WithoutCancel(ctx)
+	s.wg.Go(func() {
+		c, err := s.refreshShared(detached, refused)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.flight = nil
+		if f.err = err; err == nil {
+			f.token = c.access
+		}
+		s.rest(err)
+		close(f.done)
+	})
+	return f, nil
+}
+
+// rest decides when the next refresh may be tried; s.mu is held. Only a
+// passing error makes it wait.
+func (s *Session) rest(err error) {
+	if err == nil || errors.Is(err, ErrSignInNeeded) {
+		s.backoff, s.retryAt, s.lastErr = 0, time.Time{}, nil
+		return
+	}
+	s.backoff = min(max(2*s.backoff, minBackoff), usualBackoff)
+	wait := s.backoff
+	if g, ok := errors.AsType[*grantError](err); ok {
+		wait = max(wait, g.after)
+	}
+	s.lastErr, s.retryAt = err, s.now().Add(wait)
+}
+
+// refreshShared gets a usable token under refresh.lock: the one another
+// process has stored, or a new one. It returns after about a minute at most.
+func (s *Session) refreshShared(ctx context.Context, refused secret) (*credential, error) {
+	if err := makeDir(s.dir); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	unlock, err := lock(waiting, s.path("refresh.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("another copy is refreshing the sign-in: %w", err)
+	}
+	defer unlock()
+	st, c, err := s.reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range 2 {
+		switch {
+		case c == nil:
+			return nil, ErrSignInNeeded
+		case c.usable(s.now(), s.margin, refused):
+			return c, nil
+		case c.refresh == "":
+			return nil, ErrSignInNeeded
+		}
+		sending, cancel := context.WithTimeout(ctx, tokenTimeout)
+		next, err := s.renewGrant(sending, c)
+		cancel()
+		if err == nil {
+			next.gen = c.gen + 1
+			s.keep(ctx, st, next, nil)
+			s.log.Debug("token refreshed")
+			return next, nil
+		}
+		g, ok := errors.AsType[*grantError](err)
+		if !ok || !g.spent() && !g.unknownClient() {
+			return nil, fmt.Errorf("refresh the sign-in: %w", err)
+		}
+		// Every writer holds the lock, but a lock is only as good as the file
+		// system under it: look once more before giving the sign-in up.
+		spent := c.refresh
+		if st, c, err = s.reload(ctx); err != nil {
+			return nil, err
+		}
+		if c == nil || c.refresh == spent {
+			return nil, s.bury(st, c, g)
+		}
+	}
+	return nil, ErrSignInNeeded
+}
+
+// reload reads state and store anew; refresh.lock is held.
+func (s *Session) reload(ctx context.Context) (state, *credential, error) {
+	st, info, err := readState(s.path("state.json"))
+	if err != nil {
+		return state{}, nil, err
+	}
+	c, err := s.readStore(ctx, storeLimit)
+	if err != nil {
+		s.mu.Lock()
+		mine, current := s.cred, s.loaded && st.Gen == s.gen
+		s.mu.Unlock()
+		if current {
+			return st, mine, nil // Nobody has changed the item, so it is the one in memory.
+		}
+		return state{}, nil, err
+	}
+	return st, s.adopt(c, st, info), nil
+}
+
+// bury writes down that the server does not know c's refresh token any more;
+// refresh.lock is held. The item stays where it is: it is worthless, and
+// deleting it could destroy what another copy is about to write.
+func (s *Session) bury(st state, c *credential, cause *grantError) error {
+	s.log.Info("sign-in has ended", "code", cause.code)
+	if c != nil && cause.unknownClient() {
+		delete(st.Registrations, c.issuer)
+	}
+	if !s.fleeting() {
+		if c != nil {
+			st.Dead = fingerprint(c.refresh)
+		}
+		st.Gen++
+		st.Epoch++
+		st.Identity, st.Readable, st.Print = nil, false, ""
+	}
+	s.commit(st, nil, true)
+	s.announce()
+	return fmt.Errorf("%w: %w", ErrSignInNeeded, cause)
+}
+
+// fleeting reports whether the item ends with this process, so that the state
+// file must not promise it to others.
+func (s *Session) fleeting() bool {
+	_, ok := s.cfg.Store.(volatile)
+	return ok
+}
+
+// keep stores a fresh credential and what change does to the state;
+// refresh.lock is held. A store that does not take it does not cost the
+// session: the pair stays in memory and is offered again later.
+func (s *Session) keep(ctx context.Context, st state, c *credential, change func(*state)) {
+	c.gen = max(c.gen, st.Gen+1)
+	id, bad := readIdentity(c.access)
+	failure := s.store(ctx, c)
+	if failure == nil && !s.fleeting() {
+		st.Backend, st.Dead, st.SignedOut = s.cfg.Store.Name(), "", false
+		st.Gen, st.Print, st.Identity, st.Readable = c.gen, c.print, &id, bad == nil
+	}
+	if change != nil {
+		change(&st)
+	}
+	if bad != nil {
+		s.log.Info("token does not say in full who is signed in", "fields", bad)
+	}
+	s.mu.Lock()
+	first := !s.unsaved
+	s.mu.Unlock()
+	s.commit(st, c, failure == nil)
+	if failure == nil {
+		return
+	}
+	if first {
+		s.log.Warn("sign-in could not be stored and stays in memory for now", "store", s.cfg.Store.Name(), "cause", failure)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.saving && !s.closed {
+		s.saving = true
+		detached := context.WithoutCancel(ctx)
+		s.wg.Go(func() { s.saveLater(detached) })
+	}
+}
+
+// store offers the item to the store.
+func (s *Session) store(ctx context.Context, c *credential) error {
+	b, err := c.encode()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeLimit)
+	defer cancel()
+	return s.cfg.Store.Set(ctx, b)
+}
+
+// commit writes the state file and makes c the current credential; stored
+// tells whether the store has it. refresh.lock is held.
+func (s *Session) commit(st state, c *credential, stored bool) {
+	st.Server, st.Profile = s.cfg.Server, s.cfg.Profile
+	err := writeState(s.path("state.json"), st)
+	if err != nil {
+		s.log.Warn("sign-in state could not be written", "cause", err)
+	}
+	info, statErr := os.Stat(s.path("state.json"))
+	if statErr != nil {
+		info = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded, s.cred, s.seen, s.unsaved = true, c, info, c != nil && !stored
+	if err == nil {
+		s.gen, s.epoch = st.Gen, st.Epoch
+	}
+	if c == nil || s.refused != c.access {
+		s.refused = ""
+	}
+}
+
+// saveLater offers an unsaved credential to the store until it takes it.
+func (s *Session) saveLater(ctx context.Context) {
+	tick := time.NewTicker(saveInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		limited, cancel := context.WithTimeout(ctx, tokenTimeout)
+		err := s.flush(limited)
+		cancel()
+		if err == nil {
+			s.mu.Lock()
+			s.saving = false
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// flush stores the credential that the store would not take, if there is one.
+func (s *Session) flush(ctx context.Context) error {
+	if !s.pending() {
+		return nil
+	}
+	unlock, err := lock(ctx, s.path("refresh.lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, c, err := s.reload(ctx)
+	if err != nil {
+		return err
+	}
+	if c == nil || !s.pending() {
+		return nil // Somebody has signed in or out meanwhile.
+	}
+	next := *c
+	s.keep(ctx, st, &next, nil)
+	if s.pending() {
+		return fmt.Errorf("the %s does not take the sign-in", s.cfg.Store.Name())
+	}
+	return nil
+}
+
+func (s *Session) pending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsaved
+}
