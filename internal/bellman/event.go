@@ -37,7 +37,7 @@ type Sender struct {
 
 // Event is one record of a room's log as members see it. Cursors are positive
 // and rise by one an event; Ambient marks an event that should not interrupt a
-// working agent. (protocol.md 3.1)
+// working agent. See protocol.md 3.1.
 type Event struct {
 	Cursor  int64           `json:"cursor"`
 	Type    string          `json:"type"`
@@ -65,7 +65,7 @@ func (e Event) Time() time.Time {
 
 // Removes reports whether e takes the seat of member: a system record that
 // names it as evicted or timed out. The type is looked at before the payload,
-// because a peer may write any handle into a message. (bridge.md 2.1)
+// because a peer may write any handle into a message. See bridge.md 2.1.
 func (e Event) Removes(member string) bool {
 	if e.Type != TypeMemberEvicted && e.Type != TypeMemberTimedOut {
 		return false
@@ -83,7 +83,7 @@ type Origin struct {
 }
 
 // Envelope wraps anything a peer wrote. Trust is always "untrusted".
-// (protocol.md 2)
+// See protocol.md 2.
 type Envelope[T any] struct {
 	Trust  string `json:"trust"`
 	Origin Origin `json:"origin"`

@@ -4,7 +4,7 @@ import "encoding/json"
 
 // ServiceTools returns the eleven tools of the service in the order it lists
 // them, each call a fresh copy. The hub serves exactly these, and the bridge
-// falls back on them while it has no list of its own. (protocol.md 1)
+// falls back on them while it has no list of its own. See protocol.md 1.
 func ServiceTools() []Tool {
 	return []Tool{
 		serviceTool(ToolStart, "Start a Bellman session", startText, startSchema, Annotations{}),

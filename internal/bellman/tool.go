@@ -31,7 +31,7 @@ type Tool struct {
 	Meta        json.RawMessage `json:"_meta,omitempty"`
 }
 
-// Annotations are the hints of a tool. (MCP, ToolAnnotations)
+// Annotations are the hints of a tool. See MCP, ToolAnnotations.
 type Annotations struct {
 	Title       string `json:"title,omitempty"`
 	ReadOnly    bool   `json:"readOnlyHint"`

@@ -12,7 +12,7 @@ import (
 
 // front is the address people reach the hub at. Everything else that arrives
 // was meant for somebody else, or sent here by a web page that rebinds a name
-// of its own to this machine. (design.md 7)
+// of its own to this machine. See design.md 7.
 type front struct {
 	scheme   string
 	hosts    map[string]bool

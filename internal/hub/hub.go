@@ -1,6 +1,6 @@
 // Package hub is a Bellman service on one machine: rooms over MCP, the room
 // socket, blobs, and its own authorization server. It is what a team hosts and
-// what every test of the bridge talks to. (design.md 7, protocol.md)
+// what every test of the bridge talks to. See design.md 7, protocol.md.
 //
 // # Signing in by script
 //

@@ -78,7 +78,7 @@ func (h *Hub) authenticated(next http.Handler) http.Handler {
 }
 
 // serveAccount says who an access token is. Static keys are not accepted.
-// (auth.md 1.7)
+// See auth.md 1.7.
 func (h *Hub) serveAccount(w http.ResponseWriter, r *http.Request) {
 	who, ok := h.signin.Verify(originOf(r.Context()), bearer(r))
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"bellman.sh/desktop/internal/hub/room"
 )
 
-// statusOf is the HTTP status of a refusal. (protocol.md 5.3)
+// statusOf is the HTTP status of a refusal. See protocol.md 5.3.
 func statusOf(code room.Code) int {
 	switch code {
 	case room.NotFound:

@@ -62,7 +62,7 @@ type roomRef struct {
 	RoomID    string `json:"room_id"`
 }
 
-// id returns the room that is meant; session_id wins. (protocol.md 0)
+// id returns the room that is meant; session_id wins. See protocol.md 0.
 func (r roomRef) id() (string, error) {
 	switch {
 	case r.SessionID != "":

@@ -12,7 +12,7 @@ import (
 const RoleAdmin = "admin"
 
 // Identity is who a bearer token is. UserID never reaches a peer; Label does.
-// (protocol.md 0)
+// See protocol.md 0.
 type Identity struct {
 	UserID string  `json:"userId"`
 	OrgID  *string `json:"orgId"`
@@ -48,7 +48,7 @@ func (i Identity) Check() error {
 }
 
 // ParseKeys reads the JSON map from bearer to identity of BELLMAN_KEYS. All
-// five fields must be there. Errors never quote a key. (protocol.md 7)
+// five fields must be there. Errors never quote a key. See protocol.md 7.
 func ParseKeys(text string) (map[string]Identity, error) {
 	var raw map[string]map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {

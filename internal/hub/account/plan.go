@@ -3,7 +3,7 @@ package account
 import "time"
 
 // Plan is what creating rooms on a plan allows. Joining is free on all of
-// them. (protocol.md 4.2)
+// them. See protocol.md 4.2.
 type Plan struct {
 	Swarm          bool
 	MonthlyCreates int

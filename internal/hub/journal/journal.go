@@ -1,7 +1,7 @@
 // Package journal says what the hub needs of a log engine. A room is a fold
 // over an append-only log; nothing in the room logic knows which engine keeps
 // it, so a replicated one can take the place of the one on local disk.
-// (design.md 7)
+// See design.md 7.
 package journal
 
 import (

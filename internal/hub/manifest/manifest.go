@@ -1,6 +1,6 @@
 // Package manifest reads what a room is made of: its name, its roles and
 // their verbs, and its cadence. A manifest is checked once, when the room is
-// started, and stored expanded and unchanging. (protocol.md 4.1)
+// started, and stored expanded and unchanging. See protocol.md 4.1.
 package manifest
 
 import (

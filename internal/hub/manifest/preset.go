@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// builtins are the presets every server has. (protocol.md 4.1)
+// builtins are the presets every server has. See protocol.md 4.1.
 var builtins = map[string]func() Manifest{
 	"pair": func() Manifest {
 		return Manifest{Mode: Pair, CreatorRole: "peer_a", DefaultRole: "peer_b", Roles: []Role{

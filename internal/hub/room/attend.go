@@ -27,7 +27,7 @@ type Attendance struct {
 }
 
 // Attend begins to listen. The refusals are those of a socket's handshake:
-// NotFound, Forbidden or Closed. The caller must call Close. (protocol.md 6.1)
+// NotFound, Forbidden or Closed. The caller must call Close. See protocol.md 6.1.
 func (h *House) Attend(ctx context.Context, who account.Identity, id string) (*Attendance, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

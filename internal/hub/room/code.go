@@ -18,7 +18,7 @@ const codeAlphabet = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 func JoinURL(code string) string { return "https://bellman.sh/j/" + code }
 
 // newCode makes a code for a role: the readable part is random, the suffix
-// says what it is for. (protocol.md 4.3)
+// says what it is for. See protocol.md 4.3.
 func newCode(role string) string {
 	b := make([]byte, 0, 6)
 	for len(b) < cap(b) {

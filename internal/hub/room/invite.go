@@ -17,7 +17,7 @@ type Invitation struct {
 
 // Invite issues a code for a role, the default one when role is empty. A live
 // code of that role is replaced, which takes the verb revoke as well.
-// (protocol.md 1.4)
+// See protocol.md 1.4.
 func (h *House) Invite(ctx context.Context, who account.Identity, id, handle, role string) (Invitation, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

@@ -209,14 +209,8 @@ func readShape(f itemFields) (*Shape, error) {
 // checkKind applies the rules of the item's kind.
 func checkKind(i Item) error {
 	wrong := func(rule string) error { return refuse(Invalid, "a surface item of kind %s %s", i.Kind, rule) }
-	file := i.Kind == kindFile || i.Kind == kindImage || i.Kind == kindHTML
-	switch {
-	case i.Ends != nil && i.Kind != kindConnector:
-		return wrong("has no ends")
-	case i.Blob != nil && !file:
-		return wrong("has no blob")
-	case i.Shape != nil && i.Kind != kindShape:
-		return wrong("has no shape")
+	if part := foreignPart(i); part != "" {
+		return wrong("has no " + part)
 	}
 	switch i.Kind {
 	case kindText, kindDiagram, kindLink:
@@ -247,6 +241,19 @@ func checkKind(i Item) error {
 		}
 	}
 	return nil
+}
+
+// foreignPart names a part of i that belongs to another kind, if any.
+func foreignPart(i Item) string {
+	switch {
+	case i.Ends != nil && i.Kind != kindConnector:
+		return "ends"
+	case i.Blob != nil && i.Kind != kindFile && i.Kind != kindImage && i.Kind != kindHTML:
+		return "blob"
+	case i.Shape != nil && i.Kind != kindShape:
+		return "shape"
+	}
+	return ""
 }
 
 func checkLink(body string) error {

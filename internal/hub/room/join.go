@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"slices"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/account"
@@ -42,7 +43,7 @@ type IndexItem struct {
 }
 
 // Visit previews the room a code opens. Nothing about the visitor reaches the
-// room, and the code stays good. (protocol.md 1.2)
+// room, and the code stays good. See protocol.md 1.2.
 func (h *House) Visit(ctx context.Context, who account.Identity, code string) (Visit, error) {
 	r, leave, role, err := h.resolve(ctx, code)
 	if err != nil {
@@ -87,7 +88,7 @@ type Joined struct {
 }
 
 // Join seats the caller in a role previewed before, reclaiming one stale seat
-// when no other is free. (protocol.md 1.3)
+// when no other is free. See protocol.md 1.3.
 func (h *House) Join(ctx context.Context, who account.Identity, id, role string, brief Brief, capabilities []string) (Joined, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {
@@ -176,8 +177,8 @@ func (r *Room) welcome(s *state, seat string, now int64) Joined {
 // joinedCursor is the cursor of a member's own joining, looked for from the
 // end because it has just happened.
 func (s *state) joinedCursor(seat string) int64 {
-	for i := len(s.events) - 1; i >= 0; i-- {
-		if e := s.events[i]; e.Type == typeJoined && e.From.MemberID == seat {
+	for _, e := range slices.Backward(s.events) {
+		if e.Type == typeJoined && e.From.MemberID == seat {
 			return e.Cursor
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Leave gives up a seat and returns the room's status after it. It works in
-// any room, and again on a seat already left. (protocol.md 1.9)
+// any room, and again on a seat already left. See protocol.md 1.9.
 func (h *House) Leave(ctx context.Context, who account.Identity, id, handle string) (string, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {
@@ -51,7 +51,7 @@ type Eviction struct {
 }
 
 // Evict removes somebody else's seat from a room the caller created, in one
-// step with the role's live code. (protocol.md 1.10)
+// step with the role's live code. See protocol.md 1.10.
 func (h *House) Evict(ctx context.Context, who account.Identity, id, target string) (Eviction, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

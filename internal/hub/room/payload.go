@@ -9,11 +9,12 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"bellman.sh/desktop/internal/bellman"
 )
 
-// Bounds of a payload, counted as JavaScript counts. (protocol.md 1.5)
+// Bounds of a payload, counted as JavaScript counts. See protocol.md 1.5.
 const (
 	maxPayload = 20000
 	maxDepth   = 64
@@ -113,35 +114,11 @@ func readValue(d *json.Decoder, depth int) (v any, deep bool, err error) {
 // appendValue writes v as compact JSON. Sorted output is for comparing only:
 // it also writes equal numbers alike.
 func appendValue(b []byte, v any, sorted bool) ([]byte, error) {
-	var err error
 	switch v := v.(type) {
 	case fields:
-		if sorted {
-			v = slices.Clone(v)
-			slices.SortFunc(v, func(x, y field) int { return bytes.Compare([]byte(x.name), []byte(y.name)) })
-		}
-		b = append(b, '{')
-		for i, f := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendString(b, f.name), ':')
-			if b, err = appendValue(b, f.value, sorted); err != nil {
-				return nil, err
-			}
-		}
-		return append(b, '}'), nil
+		return appendFields(b, v, sorted)
 	case []any:
-		b = append(b, '[')
-		for i, e := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			if b, err = appendValue(b, e, sorted); err != nil {
-				return nil, err
-			}
-		}
-		return append(b, ']'), nil
+		return appendList(b, v, sorted)
 	case string:
 		return appendString(b, v), nil
 	case json.Number:
@@ -155,6 +132,39 @@ func appendValue(b []byte, v any, sorted bool) ([]byte, error) {
 		return append(b, "null"...), nil
 	}
 	return nil, fmt.Errorf("write payload: unexpected %T", v)
+}
+
+func appendFields(b []byte, v fields, sorted bool) ([]byte, error) {
+	if sorted {
+		v = slices.Clone(v)
+		slices.SortFunc(v, func(x, y field) int { return strings.Compare(x.name, y.name) })
+	}
+	var err error
+	b = append(b, '{')
+	for i, f := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, f.name), ':')
+		if b, err = appendValue(b, f.value, sorted); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendList(b []byte, v []any, sorted bool) ([]byte, error) {
+	var err error
+	b = append(b, '[')
+	for i, e := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendValue(b, e, sorted); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
 }
 
 // appendString quotes s with only the escapes JSON demands, as JavaScript

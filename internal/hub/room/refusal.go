@@ -12,7 +12,7 @@ import (
 // status.
 type Code string
 
-// Codes of refusals. (protocol.md 5.3)
+// Codes of refusals. See protocol.md 5.3.
 const (
 	NotFound  Code = "not_found"
 	Closed    Code = "closed"

@@ -16,7 +16,7 @@ const maxRooms = 50
 // notesFrom is how many of the newest events are looked at for progress notes.
 const notesFrom = 100
 
-// Listed is a room in which the caller holds a seat. (protocol.md 1.7)
+// Listed is a room in which the caller holds a seat. See protocol.md 1.7.
 type Listed struct {
 	SessionID string         `json:"session_id"`
 	Status    string         `json:"status"`

@@ -36,7 +36,7 @@ var verbs = map[string]string{
 }
 
 // Send stores a message. The checks come in the order of the contract, so that
-// a caller with several faults always hears of the same one. (protocol.md 1.5)
+// a caller with several faults always hears of the same one. See protocol.md 1.5.
 func (h *House) Send(ctx context.Context, who account.Identity, id string, msg Message) (Sent, error) {
 	if msg.Type == TypeSurface {
 		return h.writeSurface(ctx, who, id, msg)

@@ -150,8 +150,11 @@ func ParseBrief(raw json.RawMessage) (Brief, error) {
 		text *string
 		most int
 	}{
-		{"goal", b.Goal, 500}, {"state", b.State, 2000},
-		{"agent.provider", b.Agent.Provider, 50}, {"agent.model", b.Agent.Model, 80}, {"agent.client", b.Agent.Client, 80},
+		{"goal", b.Goal, 500},
+		{"state", b.State, 2000},
+		{"agent.provider", b.Agent.Provider, 50},
+		{"agent.model", b.Agent.Model, 80},
+		{"agent.client", b.Agent.Client, 80},
 	} {
 		if f.text == nil || *f.text == "" || bellman.Units(*f.text) > f.most {
 			return Brief{}, refuse(Invalid, "brief.%s must have 1 to %d characters", f.name, f.most)

@@ -50,7 +50,7 @@ type request struct {
 
 func newState() *state {
 	return &state{
-		status: bellman.StatusActive,
+		status: StatusActive,
 		codes:  map[string]code{}, keys: map[keyRef]kept{}, answered: map[string]*request{},
 		surface: map[string]*item{}, blobs: map[string]Blob{}, found: map[string]finding{},
 	}
@@ -169,12 +169,12 @@ func (s *state) applySurface(r *record) {
 }
 
 func (s *state) applyStatus(r *record) {
-	switch {
-	case r.Status == "":
+	switch r.Status {
+	case "":
 		return
-	case r.Status == bellman.StatusClosed:
+	case StatusClosed:
 		s.closedAt = r.At
-	case r.Status == bellman.StatusActive:
+	case StatusActive:
 		// A thaw: nobody is to be found quiet for the time of the freeze.
 		for _, m := range s.members {
 			if m.left == 0 {

@@ -61,7 +61,7 @@ type SurfaceView struct {
 }
 
 // Surface reads the surface for somebody who holds or held a seat. Looking
-// counts as nothing. (protocol.md 1.8)
+// counts as nothing. See protocol.md 1.8.
 func (h *House) Surface(ctx context.Context, who account.Identity, id string) (SurfaceView, error) {
 	stranger := refuse(NotFound, "no such room, or no member of yours in it")
 	r, leave, err := h.enter(ctx, id)
@@ -114,7 +114,7 @@ func cutOf(mine []*member) int64 {
 }
 
 // writeSurface stores a surface write, with rules of its own beside the gate.
-// (protocol.md 5.2)
+// See protocol.md 5.2.
 func (h *House) writeSurface(ctx context.Context, who account.Identity, id string, msg Message) (Sent, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

@@ -20,7 +20,7 @@ type Query struct {
 	Surface bool // also the whole surface
 }
 
-// Synced answers a Query. (protocol.md 1.6)
+// Synced answers a Query. See protocol.md 1.6.
 type Synced struct {
 	Events        []bellman.Envelope[bellman.Event] `json:"events"`
 	Cursor        int64                             `json:"cursor"`

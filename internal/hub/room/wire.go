@@ -10,7 +10,7 @@ import (
 )
 
 // Event types. Members write the first seven, the service the rest.
-// (protocol.md 3.3)
+// See protocol.md 3.3.
 const (
 	TypeMessage        = "message"
 	TypeArtifact       = "artifact"

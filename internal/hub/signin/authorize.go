@@ -31,7 +31,7 @@ type asked struct {
 
 // Authorize answers an authorization request with the page that asks for a
 // name. What is wrong with the client or its redirect is told to the person
-// and never to the redirect. (auth.md 1.4)
+// and never to the redirect. See auth.md 1.4.
 func (s *Server) Authorize(w http.ResponseWriter, r *http.Request, origin string) {
 	q := r.URL.Query()
 	c, ok, err := s.client(r.Context(), q.Get("client_id"))
@@ -66,7 +66,7 @@ func (s *Server) Authorize(w http.ResponseWriter, r *http.Request, origin string
 		return
 	}
 	cookie := random(32)
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure follows the scheme: on loopback there is only http.
 		Name: csrfCookie, Value: cookie, Path: "/authorize", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		Secure: strings.HasPrefix(origin, "https:"), MaxAge: int(stateLife.Seconds()),
 	})
@@ -187,7 +187,7 @@ func redirectTo(w http.ResponseWriter, r *http.Request, redirect string, answer 
 	u.RawQuery += answer.Encode()
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, u.String(), http.StatusSeeOther)
+	http.Redirect(w, r, u.String(), http.StatusSeeOther) //nolint:gosec // One of the redirects the client registered.
 }
 
 // canonical writes a resource the way it is compared: scheme and host in

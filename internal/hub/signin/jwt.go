@@ -15,7 +15,7 @@ import (
 // there is no algorithm to be talked into.
 var header = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`))
 
-// claims of an access token. (auth.md 1.7)
+// claims of an access token. See auth.md 1.7.
 type claims struct {
 	Issuer     string           `json:"iss"`
 	Subject    string           `json:"sub"`

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of registration. (auth.md 1.3)
+// Bounds of registration. See auth.md 1.3.
 const (
 	maxClients    = 10000
 	maxHourly     = 20

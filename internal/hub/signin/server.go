@@ -2,7 +2,7 @@
 // the service it stands in for: dynamic registration of public clients, the
 // code grant with S256, and refresh tokens that are spent by use. Codes and
 // refresh tokens are consumed before anything about them is checked.
-// (auth.md 1)
+// See auth.md 1.
 package signin
 
 import (
@@ -20,7 +20,7 @@ import (
 	"bellman.sh/desktop/internal/hub/sqlite"
 )
 
-// Lifetimes. (auth.md 1.6)
+// Lifetimes. See auth.md 1.6.
 const (
 	accessLife  = 10 * time.Minute
 	refreshLife = 30 * 24 * time.Hour
@@ -77,7 +77,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // Resource is the resource that tokens asked for at an origin are good for.
 func Resource(origin string) string { return origin + "/mcp" }
 
-// ServeResource answers with the protected resource metadata. (RFC 9728)
+// ServeResource answers with the protected resource metadata. See RFC 9728.
 func (s *Server) ServeResource(w http.ResponseWriter, origin string) {
 	s.answer(w, http.StatusOK, map[string]any{
 		"resource":                 Resource(origin),
@@ -88,7 +88,7 @@ func (s *Server) ServeResource(w http.ResponseWriter, origin string) {
 	})
 }
 
-// ServeMetadata answers with the authorization server metadata. (RFC 8414)
+// ServeMetadata answers with the authorization server metadata. See RFC 8414.
 func (s *Server) ServeMetadata(w http.ResponseWriter, origin string) {
 	s.answer(w, http.StatusOK, map[string]any{
 		"issuer":                                origin,

@@ -14,7 +14,7 @@ import (
 // Token answers the token endpoint. What is presented is spent before it is
 // checked, so that a second try with the same code or refresh token fails
 // whatever the first one got wrong. Only a fault of the hub's own puts it
-// back. (auth.md 1.6)
+// back. See auth.md 1.6.
 func (s *Server) Token(w http.ResponseWriter, r *http.Request, origin string) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	if err := r.ParseForm(); err != nil {

@@ -3,9 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"bellman.sh/desktop/internal/hub/journal"
@@ -184,6 +184,10 @@ func (d *DB) Find(ctx context.Context, space, key string, limit int) ([]journal.
 
 // Forget implements journal.Log.
 func (d *DB) Forget(ctx context.Context, room string, keep ...string) error {
+	kept, err := json.Marshal(append([]string{}, keep...))
+	if err != nil {
+		return fmt.Errorf("forget room: %w", err)
+	}
 	tx, err := d.write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("forget room: %w", err)
@@ -192,12 +196,8 @@ func (d *DB) Forget(ctx context.Context, room string, keep ...string) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM entries WHERE room = ?`, room); err != nil {
 		return fmt.Errorf("forget room: %w", err)
 	}
-	args := []any{room}
-	for _, space := range keep {
-		args = append(args, space)
-	}
-	query := `DELETE FROM marks WHERE room = ? AND space NOT IN (` + strings.TrimSuffix(strings.Repeat("?,", len(keep)), ",") + `)`
-	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+	const query = `DELETE FROM marks WHERE room = ?1 AND space NOT IN (SELECT value FROM json_each(?2))`
+	if _, err := tx.ExecContext(ctx, query, room, string(kept)); err != nil {
 		return fmt.Errorf("forget room: %w", err)
 	}
 	if err := tx.Commit(); err != nil {
