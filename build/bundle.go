@@ -92,7 +92,7 @@ func readManifest() (mcpb.Manifest, error) {
 
 // bundleFiles are the files of a bundle that holds these binaries, by their
 // names in its server folder.
-func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string][]byte) ([]mcpb.File, error) {
+func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string]binary) ([]mcpb.File, error) {
 	var platforms []string
 	for _, t := range targets {
 		if p := t.Platform(); !slices.Contains(platforms, p) {
@@ -104,8 +104,11 @@ func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string][
 		return nil, err
 	}
 	files := []mcpb.File{{Name: mcpb.ManifestName, Data: encoded}}
-	for name, data := range binaries {
-		files = append(files, mcpb.File{Name: "server/" + name, Data: data, Executable: true})
+	for _, t := range targets {
+		name := "server/" + t.BundleName()
+		if !slices.ContainsFunc(files, func(f mcpb.File) bool { return f.Name == name }) {
+			files = append(files, mcpb.File{Name: name, Data: binaries[t.BundleName()].data, Executable: true})
+		}
 	}
 	from := map[string]string{"icon.png": "icon.png", "LICENSE": "LICENSE"}
 	if slices.ContainsFunc(targets, func(t target.Target) bool { return t.OS != "windows" }) {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -153,6 +154,19 @@ func (t Target) compiler() (string, error) {
 		return "", fmt.Errorf("build for %s: %w", t, err)
 	}
 	return c.command, nil
+}
+
+// Compilers returns the C compilers that a release uses, sorted.
+func Compilers() []string {
+	names := []string{hostCompiler()}
+	for t, c := range compilers {
+		if t != Host() {
+			names = append(names, c.command)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	slices.Sort(names)
+	return names
 }
 
 func hostCompiler() string {

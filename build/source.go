@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// source is what a release is made from.
+type source struct {
+	version string
+	commit  string
+	built   time.Time // when the commit was made: the only time in a release
+}
+
+// readSource looks at the commit that is checked out. Changes that are not
+// committed are an error, because nobody could build the same again; so is a
+// tag, if one is given, that does not say v and the version.
+func readSource(ctx context.Context, version, tag string) (source, error) {
+	if tag != "" && tag != "v"+version {
+		return source{}, fmt.Errorf("the tag %s is not that of version %s in manifest.json", tag, version)
+	}
+	changes, err := git(ctx, "status", "--porcelain")
+	if err != nil {
+		return source{}, err
+	}
+	if changes != "" {
+		first, _, _ := strings.Cut(changes, "\n")
+		return source{}, fmt.Errorf("the tree has changes that are not committed, such as %q", strings.TrimSpace(first))
+	}
+	commit, err := git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return source{}, err
+	}
+	stamp, err := git(ctx, "log", "-1", "--format=%ct")
+	if err != nil {
+		return source{}, err
+	}
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return source{}, fmt.Errorf("read the time of the commit: %w", err)
+	}
+	return source{version, commit, time.Unix(seconds, 0).UTC()}, nil
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	out, err := execute(ctx, nil, "git", args...)
+	return strings.TrimSpace(string(out)), err
+}
+
+// missingTools are the packages that bring the programs a release may need.
+var missingTools = map[string]string{
+	"git":          "git",
+	"minisign":     "minisign",
+	"openssl":      "openssl",
+	"osslsigncode": "osslsigncode",
+}
+
+// execute runs a program with input and returns its output. One that is not
+// there is an error that names its package.
+func execute(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = bytes.NewReader(input)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("no %s here (apt-get install %s)", name, missingTools[name])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s %s: %w: %s", name, args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
