@@ -3,7 +3,7 @@ package bellman
 // The input schemas of the service's tools. At the top level an unknown
 // argument is let through and ignored; a manifest is checked by the service
 // itself, which words its own refusals, so its schema here only informs.
-// (protocol.md 1)
+// See protocol.md 1.
 
 const (
 	sessionRef = `"session_id": {"type": "string", "minLength": 4, "description": "The room, as qs_ and a UUID. One of session_id and room_id is required; session_id wins."},

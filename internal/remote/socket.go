@@ -80,22 +80,22 @@ func (s *Socket) Prove() {
 // this identity in the room was removed.
 var ErrRemoved = errors.New("removed from the room")
 
-// Read returns the next event above everything returned before. It blocks
-// until one comes, ctx ends, or the socket fails: closed, or silent for 10 s
+// Read returns the next event above everything returned before, and the frame
+// it came in. It blocks until one comes, ctx ends, or the socket fails: closed, or silent for 10 s
 // after a ping that follows 30 s of silence. Frames that are not an event, or
 // repeat one, are passed over, as bridge.md 3.2 has it.
-func (s *Socket) Read(ctx context.Context) (bellman.Event, error) {
+func (s *Socket) Read(ctx context.Context) (bellman.Event, json.RawMessage, error) {
 	for {
 		data, err := s.readFrame(ctx)
 		if err != nil {
-			return bellman.Event{}, err
+			return bellman.Event{}, nil, err
 		}
 		var e bellman.Event
 		if json.Unmarshal(data, &e) != nil || !e.Valid() || e.Cursor <= s.cursor {
 			continue
 		}
 		s.cursor = e.Cursor
-		return e, nil
+		return e, data, nil
 	}
 }
 

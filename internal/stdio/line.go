@@ -7,7 +7,7 @@ import (
 )
 
 // maxLine is the longest line read, in bytes; a longer one is answered with an
-// error and skipped. (design: the TypeScript SDK's own limit is 10 MiB)
+// error and skipped.
 const maxLine = 16 << 20
 
 var errLongLine = errors.New("line too long")

@@ -45,13 +45,13 @@ type Reply struct {
 type Fate int
 
 const (
-	// Written: the whole reply was taken by the host's pipe.
+	// Written means the whole reply was taken by the host's pipe.
 	Written Fate = iota
-	// Failed: it could not be written, or not be known to have been.
+	// Failed means it could not be written, or not be known to have been.
 	Failed
-	// Cancelled: the host gave up first; nothing was written.
+	// Cancelled means the host gave up first; nothing was written.
 	Cancelled
-	// Recalled: it was written, but the host's cancellation crossed it, or
+	// Recalled means it was written, but the host's cancellation crossed it, or
 	// the input ended so soon after it that it was probably not read.
 	Recalled
 )

@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// span is a range of cursors (low, high].
+type span struct{ low, high int64 }
+
+// seat is a member's row as Put needs it.
+type seat struct {
+	id, fetched, lastKey int64
+	handed               []span // beyond fetched
+}
+
+// Put stores what the watch of member has received and moves its cursor, in
+// one transaction. Only events above the cursor that no sync has handed over
+// are stored, so a repeat adds nothing; the cursor never goes back.
+//
+// It returns ErrStale when the lease is lost and ErrFull when a bound is
+// reached; in both cases nothing is stored and the cursor stays. A room that
+// is empty takes any batch, so that one larger than the bound does not stop it
+// for ever.
+func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event, cursor int64) (added int, err error) {
+	full := false
+	err = q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+		s, err := q.seat(ctx, c, l, member)
+		if err != nil {
+			return err
+		}
+		fresh := s.fresh(events)
+		full, err = q.pauseIfFull(ctx, c, l.room, fresh)
+		if err != nil || full {
+			return err
+		}
+		added = len(fresh)
+		return s.store(ctx, c, fresh, cursor)
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("put events of room %s: %w", l.Room, err)
+	case full:
+		q.announce()
+		return 0, fmt.Errorf("put events of room %s: %w", l.Room, ErrFull)
+	case added > 0:
+		signal(q.stir)
+	}
+	return added, nil
+}
+
+// seat finds the member and refuses a stale lease.
+func (q *Queue) seat(ctx context.Context, c *conn, l Lease, member string) (seat, error) {
+	var s seat
+	var held bool
+	ok, err := c.get(ctx, `select r.owner is ? and r.epoch = ? and exists (select 1 from owner o where o.id = r.owner),
+		m.id, m.fetched, m.last_key
+		from room r left join member m on m.room = r.id and m.name = ? where r.id = ?`,
+		[]any{l.owner, l.Epoch, member, l.room}, &held, &nullInt{&s.id}, &nullInt{&s.fetched}, &nullInt{&s.lastKey})
+	switch {
+	case err != nil:
+		return seat{}, err
+	case !ok || !held:
+		return seat{}, ErrStale
+	case s.id == 0:
+		return seat{}, ErrUnknown
+	}
+	err = c.each(ctx, "select low, high from handed where member = ?", []any{s.id}, func(scan func(...any) error) error {
+		var h span
+		err := scan(&h.low, &h.high)
+		s.handed = append(s.handed, h)
+		return err
+	})
+	return s, err
+}
+
+// nullInt scans a null as zero.
+type nullInt struct{ n *int64 }
+
+// Scan implements sql.Scanner.
+func (v *nullInt) Scan(value any) error {
+	switch n := value.(type) {
+	case nil:
+		*v.n = 0
+	case int64:
+		*v.n = n
+	default:
+		return errors.New("not a number")
+	}
+	return nil
+}
+
+// fresh returns the events that are to be stored, by cursor and each once.
+func (s *seat) fresh(events []Event) []Event {
+	var fresh []Event
+	for _, e := range events {
+		handed := slices.ContainsFunc(s.handed, func(h span) bool { return e.Cursor > h.low && e.Cursor <= h.high })
+		if e.Cursor > s.fetched && !handed {
+			fresh = append(fresh, e)
+		}
+	}
+	slices.SortStableFunc(fresh, func(a, b Event) int { return cmp.Compare(a.Cursor, b.Cursor) })
+	return slices.CompactFunc(fresh, func(a, b Event) bool { return a.Cursor == b.Cursor })
+}
+
+// store inserts fresh and moves the cursor past it and to cursor.
+func (s *seat) store(ctx context.Context, c *conn, fresh []Event, cursor int64) error {
+	var size, urgent int64
+	key, first, head := s.lastKey, int64(0), int64(0)
+	for i, e := range fresh {
+		at := e.At.UnixMicro()
+		key = max(key, at)
+		if i == 0 {
+			first, head = e.Cursor, key
+		}
+		data := []byte(e.Body)
+		if data == nil {
+			data = []byte{}
+		}
+		body, err := c.insert(ctx, "insert into body (type, at, data) values (?, ?, ?)", e.Type, at, data)
+		if err != nil {
+			return err
+		}
+		_, err = c.exec(ctx, "insert into event (member, cursor, sort_key, size, ambient, body) values (?, ?, ?, ?, ?, ?)",
+			s.id, e.Cursor, key, len(data), e.Ambient, body)
+		if err != nil {
+			return err
+		}
+		size += int64(len(data))
+		if !e.Ambient {
+			urgent++
+		}
+	}
+	fetched := max(s.fetched, cursor)
+	if n := len(fresh); n > 0 {
+		fetched = max(fetched, fresh[n-1].Cursor)
+		_, err := c.exec(ctx, `update member set fetched = ?, last_key = ?, events = events + ?, bytes = bytes + ?, urgent = urgent + ?,
+			head = coalesce(head, ?), first = coalesce(first, ?) where id = ?`, fetched, key, n, size, urgent, head, first, s.id)
+		if err != nil {
+			return err
+		}
+		if _, err := c.exec(ctx, "update total set events = events + ?, bytes = bytes + ?", n, size); err != nil {
+			return err
+		}
+	} else if fetched > s.fetched {
+		if _, err := c.exec(ctx, "update member set fetched = ? where id = ?", fetched, s.id); err != nil {
+			return err
+		}
+	}
+	if len(s.handed) == 0 {
+		return nil
+	}
+	_, err := c.exec(ctx, "delete from handed where member = ? and high <= ?", s.id, fetched)
+	return err
+}

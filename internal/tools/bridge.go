@@ -1,0 +1,187 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"bellman.sh/desktop/internal/bellman"
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/remote"
+)
+
+// callLimit is when a call is answered whatever the service does: hosts give
+// up after 60 s.
+const callLimit = 48 * time.Second
+
+// Config is what a Bridge works with. Queue returns the open queue, waiting for
+// it while it is being opened, or why it cannot be used; what does not need it
+// goes on without. Identity tells whose rooms these are; ok is false while
+// nobody is signed in.
+type Config struct {
+	Queue    func(ctx context.Context) (*queue.Queue, error)
+	Remote   *remote.Client
+	SignIn   SignIn // nil under a static key
+	Identity func() (id queue.Identity, ok bool)
+	Whoami   func() Whoami
+	Upload   UploadPolicy
+	Dir      string // state directory: the kept tool list; never uploaded from
+	Server   string // canonical URL of the service
+	Version  string
+	Notice   bool // append a notice to results while events wait
+	Notify   func(method string, params any)
+	Log      *slog.Logger
+}
+
+// Bridge answers the host. Make it with New, end it with Close.
+type Bridge struct {
+	cfg       Config
+	catalogue *catalogue
+	mcp       *server.MCPServer
+	side      sync.WaitGroup // refreshes of the catalogue
+	sideCtx   context.Context
+	stop      context.CancelFunc
+}
+
+// New returns a Bridge. ctx bounds its background work. It reads the kept tool
+// list from cfg.Dir and nothing else.
+func New(ctx context.Context, cfg Config) *Bridge {
+	b := &Bridge{cfg: cfg, catalogue: openCatalogue(cfg.Dir, cfg.Server, cfg.Log)}
+	b.sideCtx, b.stop = context.WithCancel(ctx)
+	b.mcp = server.NewMCPServer("bellman", cfg.Version,
+		server.WithInstructions(instructions),
+		server.WithToolCapabilities(true),
+		server.WithResourceCapabilities(false, false),
+	)
+	addPrompts(b.mcp)
+	return b
+}
+
+// Close ends background work and waits for it.
+func (b *Bridge) Close() {
+	b.stop()
+	b.side.Wait()
+}
+
+// Call is one request of the host. Progress is its progress token or nil, Raw
+// the whole message.
+type Call struct {
+	Method   string
+	Tool     string
+	Params   json.RawMessage
+	Progress json.RawMessage
+	Raw      json.RawMessage
+}
+
+// Answer is the result of a Call, or an error of the protocol. Receipt tells
+// what to do once the reply's fate is known; its functions may be nil.
+type Answer struct {
+	Result  json.RawMessage
+	Error   *remote.RPCError
+	Receipt Receipt
+}
+
+// Receipt is told what became of a reply: Written, or Lost (left is true when
+// part of it may have gone out); after Written perhaps Recalled, when the host
+// turned out not to have read it.
+type Receipt struct {
+	Written  func()
+	Lost     func(left bool)
+	Recalled func()
+}
+
+// Handle answers one request. It may be called from many goroutines at once
+// and returns when the answer is ready, ctx ends, or after 48 s at the latest.
+func (b *Bridge) Handle(ctx context.Context, c Call) Answer {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	switch c.Method {
+	case "tools/list":
+		return Answer{Result: b.catalogue.list()}
+	case "tools/call":
+		return b.callTool(ctx, c)
+	case "resources/list", "resources/templates/list", "resources/read":
+		return b.readResource(ctx, c)
+	}
+	return b.answerLocally(ctx, c)
+}
+
+func (b *Bridge) callTool(ctx context.Context, c Call) Answer {
+	switch c.Tool {
+	case "":
+		return Answer{Error: &remote.RPCError{Code: mcp.INVALID_PARAMS, Message: "tools/call without a tool name"}}
+	case bellman.ToolWait:
+		return b.wait(ctx, c)
+	case bellman.ToolWhoami:
+		return whoami(b.cfg.Whoami())
+	case bellman.ToolUpload:
+		return b.upload(ctx, c)
+	}
+	return b.proxy(ctx, c)
+}
+
+// answerLocally lets mcp-go answer initialize, ping and the prompts, and say
+// of anything else that there is no such method.
+func (b *Bridge) answerLocally(ctx context.Context, c Call) Answer {
+	switch m := b.mcp.HandleMessage(ctx, c.Raw).(type) {
+	case mcp.JSONRPCResponse:
+		return Answer{Result: encode(m.Result)}
+	case mcp.JSONRPCError:
+		return Answer{Error: &remote.RPCError{Code: m.Error.Code, Message: m.Error.Message, Data: m.Error.Data}}
+	}
+	return Answer{Error: &remote.RPCError{Code: mcp.INTERNAL_ERROR, Message: "no answer"}}
+}
+
+// readResource forwards a request for the service's resources. A service that
+// is out of reach has none to list.
+func (b *Bridge) readResource(ctx context.Context, c Call) Answer {
+	result, err := b.cfg.Remote.Call(ctx, c.Method, c.Params)
+	if rpc, ok := errors.AsType[*remote.RPCError](err); ok {
+		if rpc.Code == mcp.METHOD_NOT_FOUND && c.Method != "resources/read" {
+			err = nil
+			result = emptyList(c.Method)
+		} else {
+			return Answer{Error: rpc}
+		}
+	}
+	switch {
+	case err == nil:
+		return Answer{Result: result}
+	case c.Method != "resources/read":
+		return Answer{Result: emptyList(c.Method)}
+	}
+	return Answer{Error: &remote.RPCError{Code: mcp.INTERNAL_ERROR, Message: "read resource: " + explain(err)}}
+}
+
+func emptyList(method string) json.RawMessage {
+	if method == "resources/list" {
+		return json.RawMessage(`{"resources":[]}`)
+	}
+	return json.RawMessage(`{"resourceTemplates":[]}`)
+}
+
+// refreshCatalogue asks the service for its tools in the background, now that
+// it has been seen to answer, and tells the host when they differ.
+func (b *Bridge) refreshCatalogue() {
+	if b.sideCtx.Err() != nil || !b.catalogue.stale() {
+		return
+	}
+	b.side.Go(func() {
+		ctx, cancel := context.WithTimeout(b.sideCtx, 30*time.Second)
+		defer cancel()
+		changed, err := b.catalogue.refresh(ctx, b.cfg.Remote.Call)
+		if err != nil {
+			b.cfg.Log.Debug("the tool list was not refreshed", "error", err)
+			return
+		}
+		if changed {
+			b.cfg.Notify("notifications/tools/list_changed", nil)
+		}
+	})
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package tools
+
+// nonblock is not needed where opening a file by name cannot block.
+const nonblock = 0

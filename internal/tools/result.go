@@ -1,0 +1,100 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"bellman.sh/desktop/internal/bellman"
+)
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type toolResult struct {
+	Content    []textBlock `json:"content"`
+	Structured any         `json:"structuredContent,omitempty"`
+	IsError    bool        `json:"isError,omitempty"`
+}
+
+// failure is the answer to a call that could not be done: what happened,
+// whether anything was sent, what to do next.
+func failure(format string, args ...any) Answer {
+	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", "Error: " + fmt.Sprintf(format, args...)}}, IsError: true})}
+}
+
+func success(text string, structured any) Answer {
+	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", text}}, Structured: structured})}
+}
+
+// reply is a tool result of the service, taken apart as far as the bridge acts
+// on it.
+type reply struct {
+	o          object
+	isError    bool
+	structured object // nil when there is none or it is no object
+}
+
+func parseReply(raw json.RawMessage) (*reply, error) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return nil, err
+	}
+	r := &reply{o: o, isError: string(o.get("isError")) == "true"}
+	if s := o.get("structuredContent"); s != nil {
+		r.structured, err = parseObject(s)
+		if err != nil {
+			r.structured = nil
+		}
+	}
+	return r, nil
+}
+
+// eachText replaces the text of every text block by what f makes of it. Other
+// blocks, and other members of the block, keep their bytes.
+func (r *reply) eachText(f func(string) string) {
+	var blocks []json.RawMessage
+	if json.Unmarshal(r.o.get("content"), &blocks) != nil {
+		return
+	}
+	changed := false
+	for i, raw := range blocks {
+		o, err := parseObject(raw)
+		if err != nil || o.text("type") != "text" {
+			continue
+		}
+		before := o.text("text")
+		if after := f(before); after != before {
+			o.set("text", encode(after))
+			blocks[i], changed = o.raw(), true
+		}
+	}
+	if changed {
+		r.o.set("content", encode(blocks))
+	}
+}
+
+// addText appends a text block.
+func (r *reply) addText(text string) {
+	var blocks []json.RawMessage
+	if json.Unmarshal(r.o.get("content"), &blocks) == nil {
+		r.o.set("content", encode(append(blocks, encode(textBlock{"text", text}))))
+	}
+}
+
+// firstText returns the first text block, which carries an error's sentence.
+func (r *reply) firstText() string {
+	var blocks []textBlock
+	if json.Unmarshal(r.o.get("content"), &blocks) == nil {
+		for _, b := range blocks {
+			if b.Type == "text" {
+				return b.Text
+			}
+		}
+	}
+	return ""
+}
+
+// escape makes the text blocks safe to read. structuredContent stays exact.
+func (r *reply) escape() { r.eachText(bellman.EscapeText) }

@@ -1,0 +1,50 @@
+package tools
+
+import "fmt"
+
+// Where an identity comes from.
+const (
+	SourceOAuth   = "oauth"   // this bridge signed in and can read who that was
+	SourceEnv     = "env"     // a static key, which does not say whose it is
+	SourceUnknown = "unknown" // no readable sign-in
+)
+
+// Whoami is what this machine knows of the identity peers see. Only Source is
+// set unless it is SourceOAuth.
+type Whoami struct {
+	Source string
+	Label  string
+	Plan   string
+	Role   string
+	OrgID  *string
+}
+
+// whoami answers bellman_whoami: no network, no keychain. See bridge.md 5.
+func whoami(w Whoami) Answer {
+	switch w.Source {
+	case SourceOAuth:
+		org := "none"
+		if w.OrgID != nil {
+			org = *w.OrgID
+		}
+		return success(fmt.Sprintf("Signed in as %s (plan %s, role %s, org %s).", escaped(w.Label), escaped(w.Plan), escaped(w.Role), escaped(org)),
+			struct {
+				Source string  `json:"source"`
+				Label  string  `json:"label"`
+				Plan   string  `json:"plan"`
+				Role   string  `json:"role"`
+				OrgID  *string `json:"org_id"`
+			}{w.Source, w.Label, w.Plan, w.Role, w.OrgID})
+	case SourceEnv:
+		return success("A key from the environment (BELLMAN_KEY) is in use. This bridge cannot tell whose it is; the service resolves it on each call.", nameless(SourceEnv))
+	default:
+		return success("This bridge has no readable sign-in, so it cannot say which account peers will see. The service resolves the identity on each call; the first call that needs one starts a sign-in.", nameless(SourceUnknown))
+	}
+}
+
+func nameless(source string) any {
+	return struct {
+		Source string  `json:"source"`
+		Label  *string `json:"label"`
+	}{Source: source}
+}
