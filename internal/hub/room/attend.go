@@ -33,25 +33,29 @@ func (h *House) Attend(ctx context.Context, who account.Identity, id string) (*A
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.state
-	mine := s.handles(who.UserID)
-	uncut := len(mine) > 0 && cutOf(mine) == 0
-	switch {
-	case !uncut && s.closed():
-		err = errNotFound()
-	case !uncut:
-		err = refuse(Forbidden, "you hold no seat in this session")
-	case s.closed():
-		err = errClosed()
-	}
-	if err != nil {
+	if err := r.seatSocket(who.UserID); err != nil {
 		leave()
 		return nil, err
 	}
-	r.sockets[who.UserID]++
 	return &Attendance{house: h, room: r, leave: leave, user: who.UserID}, nil
+}
+
+// seatSocket counts a socket of the user, or says why there may be none.
+func (r *Room) seatSocket(user string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mine := r.state.handles(user)
+	uncut := len(mine) > 0 && cutOf(mine) == 0
+	switch {
+	case !uncut && r.state.closed():
+		return errNotFound()
+	case !uncut:
+		return refuse(Forbidden, "you hold no seat in this session")
+	case r.state.closed():
+		return errClosed()
+	}
+	r.sockets[user]++
+	return nil
 }
 
 // Next blocks until there are events after a cursor and returns them, the
