@@ -39,6 +39,7 @@ func commands() []command {
 		{"bundle", "[--platform host|all|darwin|linux|windows] [--out DIR]", "build the bridge and pack it into a bundle", bundle},
 		{"release", "[--tag TAG] [--out DIR] [--minisign-key FILE] [--bundle-cert FILE --bundle-key FILE]\n           [--windows-cert FILE --windows-key FILE [--windows-timestamp URL]] [--apple-p12 FILE]", "make everything that is published for one version", release},
 		{"verify", "[--key FILE] [--ca FILE] [--unsigned] FILE|DIR...", "check what was downloaded", verify},
+		{"demo", "", "show the main job end to end, with what ships", runDemo},
 		{"compile", "bridge|hub [--out DIR]", "build one program for this machine", compile},
 		{"arrows", "LINTER", "break every arrow and see that the linter refuses it", arrows},
 		{"icon", "[FILE]", "draw the icon", drawIcon},

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"sync"
 	"time"
@@ -131,7 +132,7 @@ func (c *catalogue) refresh(ctx context.Context, call func(ctx context.Context, 
 	c.mu.Lock()
 	before := c.listing
 	c.setLocked(tools)
-	changed := !bytes.Equal(before, c.listing)
+	changed := !sameJSON(before, c.listing)
 	c.mu.Unlock()
 	if changed {
 		if err := writeFile(c.path, kept); err != nil {
@@ -139,6 +140,14 @@ func (c *catalogue) refresh(ctx context.Context, call func(ctx context.Context, 
 		}
 	}
 	return changed, nil
+}
+
+// sameJSON reports whether two documents say the same. A service may write the
+// same list with other escapes or in another order from one day to the next,
+// and a host should not be told of that.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return bytes.Equal(a, b) || (json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y))
 }
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)

@@ -1,0 +1,235 @@
+// Package demo shows the main job end to end, on this machine and with what
+// ships: two hosts start the packed bridge the way Claude Desktop does, a
+// person signs in, two agents meet in a room of the embedded hub, a bridge is
+// killed with events in its mouth, and nothing is lost.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bellman.sh/desktop/build/mcpb"
+)
+
+// Config says what is shown and where. Work is an empty directory that the
+// caller removes; the transcript goes to Out.
+type Config struct {
+	Bundle, Hub string // the packed bridge and the hub's program
+	Platform    string // as a manifest names this system
+	Version     string
+	Work        string
+	Out         io.Writer
+}
+
+// Run shows everything and returns which step failed, if one did. It starts
+// processes of its own and leaves none behind.
+func Run(ctx context.Context, cfg Config) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	s := &stage{cfg: cfg, began: time.Now(), log: &logFile{}}
+	defer s.clear()
+	for _, step := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"install the bundle", s.install},
+		{"start the hub", s.startHub},
+		{"start two bridges", s.startBridges},
+		{"sign in", s.signIn},
+		{"start a room and join it", s.meet},
+		{"exchange messages", s.exchange},
+		{"kill a bridge at the worst moment", s.kill},
+		{"restart it and take what was waiting", s.restart},
+		{"ask for an action and answer it", s.action},
+		{"upload a file to the surface", s.upload},
+		{"leave and stop", s.leave},
+	} {
+		fmt.Fprintf(cfg.Out, "\n== %s\n", step.name)
+		if err := step.run(ctx); err != nil {
+			fmt.Fprintf(cfg.Out, "\nWhat the programs said:\n%s\ndemo: failed: %s: %v\n", s.log, step.name, err)
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	fmt.Fprintf(cfg.Out, "\nelapsed %.1f s\ndemo: ok\n", time.Since(s.began).Seconds())
+	return nil
+}
+
+// stage is everything that is on during the demo.
+type stage struct {
+	cfg     Config
+	began   time.Time
+	log     *logFile
+	dir     string // where the bundle was unpacked
+	hub     *hub
+	ada     *host // signs in with the browser
+	ben     *host // has a key
+	human   *person
+	room    string
+	adaSeat string
+	benSeat string
+}
+
+func (s *stage) say(who, format string, args ...any) {
+	fmt.Fprintf(s.cfg.Out, "%-5s %s\n", who, fmt.Sprintf(format, args...))
+}
+
+// clear ends what a failed step left running.
+func (s *stage) clear() {
+	for _, h := range []*host{s.ada, s.ben} {
+		if h != nil {
+			h.abandon()
+		}
+	}
+	if s.hub != nil {
+		s.hub.abandon()
+	}
+}
+
+// install unpacks the bundle into a folder whose name is as awkward as the
+// real one's.
+func (s *stage) install(context.Context) error {
+	s.dir = filepath.Join(s.cfg.Work, "Claude Extensions", "bellman")
+	manifest, err := mcpb.Unpack(s.cfg.Bundle, s.dir)
+	if err != nil {
+		return err
+	}
+	s.say("host", "unpacked %s %s: %d tools announced", manifest.DisplayName, manifest.Version, len(manifest.Tools))
+	return nil
+}
+
+func (s *stage) startHub(ctx context.Context) error {
+	key := "demo-" + rand.Text()
+	keys, err := json.Marshal(map[string]any{key: map[string]any{
+		"userId": "u_ben", "orgId": nil, "plan": "free", "role": "member", "label": "ben@example.com",
+	}})
+	if err != nil {
+		return err
+	}
+	s.hub, err = startHub(ctx, s.cfg.Hub, filepath.Join(s.cfg.Work, "hub"), string(keys), s.log)
+	if err != nil {
+		return err
+	}
+	s.hub.key = key
+	s.say("hub", "listening on %s", s.hub.url)
+	return nil
+}
+
+// host resolves the launch command as Claude Desktop does and adds what a test
+// needs: a state directory of its own, and no real browser.
+func (s *stage) host(name string, extra map[string]string) (*host, error) {
+	data, err := os.ReadFile(filepath.Join(s.dir, mcpb.ManifestName))
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := mcpb.ParseManifest(data)
+	if err != nil {
+		return nil, err
+	}
+	files := filepath.Join(s.cfg.Work, "files of "+name)
+	if err := os.MkdirAll(files, 0o700); err != nil {
+		return nil, err
+	}
+	launch, err := mcpb.Resolve(manifest, mcpb.Host{
+		Dir: s.dir, Platform: s.cfg.Platform,
+		Settings: map[string]any{"bellman_url": s.hub.url + "/mcp", "upload_root": files},
+	})
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]string{
+		"BELLMAN_STATE_DIR": filepath.Join(s.cfg.Work, "state of "+name), "BELLMAN_NO_BROWSER": "1",
+		"BELLMAN_KEY": "", "BELLMAN_PROFILE": "", "BELLMAN_CREDENTIAL_STORE": "", "BELLMAN_LOG": "", "BELLMAN_NOTICE": "",
+	}
+	return &host{name: name, launch: launch, env: environment(launch.Env, own, extra), log: s.log}, nil
+}
+
+func (s *stage) startBridges(ctx context.Context) (err error) {
+	if s.ada, err = s.host("ada", nil); err != nil {
+		return err
+	}
+	if s.ben, err = s.host("ben", map[string]string{"BELLMAN_KEY": s.hub.key}); err != nil {
+		return err
+	}
+	for _, h := range []*host{s.ada, s.ben} {
+		began := time.Now()
+		tools, err := h.start(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", h.name, err)
+		}
+		if len(tools) != 14 {
+			return fmt.Errorf("%s lists %d tools: %s", h.name, len(tools), strings.Join(tools, " "))
+		}
+		s.say(h.name, "started %s and listed %d tools in %d ms, without a connection", filepath.Base(h.launch.Command), len(tools), time.Since(began).Milliseconds())
+	}
+	return nil
+}
+
+// signIn lets a call find that it needs a person, and the person approve.
+func (s *stage) signIn(ctx context.Context) (err error) {
+	if s.human, err = newPerson("Ada"); err != nil {
+		return err
+	}
+	if err := s.approve(ctx); err != nil {
+		return err
+	}
+	var who struct {
+		Source, Label, Plan string
+	}
+	if _, err := s.ada.call(ctx, "bellman_whoami", nil, &who); err != nil {
+		return err
+	}
+	if who.Source != "oauth" {
+		return fmt.Errorf("bellman_whoami says source %q after the sign-in", who.Source)
+	}
+	s.say("ada", "bellman_whoami → %s, plan %s", who.Label, who.Plan)
+	return nil
+}
+
+// approve makes a call that needs a sign-in and does what its answer asks.
+func (s *stage) approve(ctx context.Context) error {
+	r, err := s.ada.call(ctx, "bellman_rooms", nil, nil)
+	if err == nil {
+		return fmt.Errorf("bellman_rooms answered without a sign-in")
+	}
+	i := strings.Index(r.text(), "http://127.0.0.1:")
+	if i < 0 {
+		return fmt.Errorf("no link in the answer: %w", err)
+	}
+	link, _, _ := strings.Cut(r.text()[i:], " ")
+	s.say("ada", "bellman_rooms → sign-in needed, with a link on this machine")
+	page, err := s.human.approve(ctx, strings.TrimSpace(link))
+	if err != nil {
+		return fmt.Errorf("the person: %w", err)
+	}
+	s.say("Ada", "opened the link, gave a name, approved; the browser shows %q", page)
+	return poll(ctx, "the call to go through after the approval", func() (bool, error) {
+		_, err := s.ada.call(ctx, "bellman_rooms", nil, nil)
+		return err == nil, nil
+	})
+}
+
+// poll asks until done is true, for a while.
+func poll(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s", what)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"bellman.sh/desktop/internal/policy"
+	"bellman.sh/desktop/internal/tools"
+)
+
+const defaultURL = "https://mcp.bellman.sh/mcp"
+
+// config is what the bridge runs with: policy first, then flags, then the
+// environment, then defaults.
+type config struct {
+	server    *url.URL
+	key       string
+	upload    tools.UploadPolicy
+	noBrowser bool
+	store     string // keychain, memory or file
+	dir       string // state directory of the profile
+	profile   string
+	level     slog.Level
+	notice    bool
+}
+
+// setting is one variable with its flag.
+type setting struct{ env, flag, about string }
+
+var settings = []setting{
+	{"BELLMAN_URL", "url", "the service's MCP URL (default " + defaultURL + ")"},
+	{"BELLMAN_KEY", "key", "a static key instead of the browser sign-in"},
+	{"BELLMAN_DELIVERY", "delivery", "how events reach the agent: queue, the only way here"},
+	{"BELLMAN_UPLOAD_ROOT", "upload-root", "the folder files may be uploaded from; / for any file"},
+	{"BELLMAN_NO_BROWSER", "no-browser", "any value: never open a browser, show the link"},
+	{"BELLMAN_CREDENTIAL_STORE", "credential-store", "where the sign-in is kept: keychain (default), memory or file"},
+	{"BELLMAN_STATE_DIR", "state-dir", "where the queue and the state are kept"},
+	{"BELLMAN_PROFILE", "profile", "a name for a separate state (default claude-desktop in the bundle, else default)"},
+	{"BELLMAN_LOG", "log", "debug, info (default), warn or error"},
+	{"BELLMAN_NOTICE", "notice", "on (default) or off: tell in results that events wait"},
+}
+
+var commands = []string{"login", "logout", "policy", "status", "version"}
+
+// flagValues are the flags that were given, by variable.
+type flagValues struct {
+	set    *flag.FlagSet
+	given  map[string]string
+	bundle bool
+}
+
+// parseFlags reads flags before and after the command, which may be missing.
+func parseFlags(args []string) (f flagValues, command string, err error) {
+	f = flagValues{set: flag.NewFlagSet("bellman-bridge", flag.ContinueOnError), given: map[string]string{}}
+	f.set.SetOutput(io.Discard)
+	for _, s := range settings {
+		f.set.Func(s.flag, s.about+" ("+s.env+")", func(v string) error {
+			f.given[s.env] = v
+			return nil
+		})
+	}
+	f.set.BoolVar(&f.bundle, "bundle", false, "started from the Claude Desktop bundle")
+	if err := f.set.Parse(args); err != nil {
+		return f, "", err
+	}
+	if f.set.NArg() == 0 {
+		return f, "", nil
+	}
+	command = f.set.Arg(0)
+	if !slices.Contains(commands, command) {
+		return f, "", fmt.Errorf("unknown command %q", command)
+	}
+	if err := f.set.Parse(f.set.Args()[1:]); err != nil {
+		return f, "", err
+	}
+	if f.set.NArg() > 0 {
+		return f, "", fmt.Errorf("%s takes no argument %q", command, f.set.Arg(0))
+	}
+	return f, command, nil
+}
+
+func (f flagValues) describe() string {
+	var b strings.Builder
+	for _, s := range settings {
+		fmt.Fprintf(&b, "  --%-17s %s (%s)\n", s.flag, s.about, s.env)
+	}
+	fmt.Fprintf(&b, "  --%-17s %s\n", "bundle", "started from the Claude Desktop bundle")
+	return b.String()
+}
+
+// lookup returns the value of a variable and what it was read from. An empty
+// value and a placeholder that the host left in place count as unset.
+func (f flagValues) lookup(getenv func(string) string, env string) (value, origin string) {
+	if v, ok := f.given[env]; ok && !placeholder(v) {
+		return v, "--" + settings[slices.IndexFunc(settings, func(s setting) bool { return s.env == env })].flag
+	}
+	if v := getenv(env); !placeholder(v) {
+		return v, env
+	}
+	return "", env
+}
+
+func placeholder(v string) bool {
+	v = strings.TrimSpace(v)
+	return v == "" || strings.HasPrefix(v, "${user_config.")
+}
+
+func readConfig(f flagValues, getenv func(string) string, managed policy.Policy) (config, error) {
+	var c config
+	get := func(env string) (string, string) { return f.lookup(getenv, env) }
+	address, origin := get("BELLMAN_URL")
+	if managed.ServerURL != "" {
+		address, origin = managed.ServerURL, "policy serverURL"
+	}
+	if address == "" {
+		address = defaultURL
+	}
+	var err error
+	if c.server, err = parseServer(address); err != nil {
+		return c, fmt.Errorf("%s: %w", origin, err)
+	}
+	if !managed.AllowsServer(address) {
+		return c, fmt.Errorf("%s: this server is not allowed: the servers are managed by your organization (%s)", origin, managed.Origin)
+	}
+	c.key, _ = get("BELLMAN_KEY")
+	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return c, errors.New("BELLMAN_KEY: a key is printable ASCII without spaces")
+	}
+	v, _ := get("BELLMAN_NO_BROWSER")
+	c.noBrowser = v != ""
+	for _, choice := range []struct {
+		env, pinned string
+		allowed     []string
+		take        func(string)
+	}{
+		{"BELLMAN_DELIVERY", "", []string{"queue"}, func(string) {}},
+		{"BELLMAN_CREDENTIAL_STORE", managed.CredentialStore, []string{"keychain", "memory", "file"}, func(v string) { c.store = v }},
+		{"BELLMAN_LOG", managed.LogLevel, []string{"info", "debug", "warn", "error"}, func(v string) { _ = c.level.UnmarshalText([]byte(v)) }},
+		{"BELLMAN_NOTICE", "", []string{"on", "off"}, func(v string) { c.notice = v == "on" }},
+	} {
+		v, origin := get(choice.env)
+		if choice.pinned != "" {
+			if v != "" && v != choice.pinned && choice.env == "BELLMAN_CREDENTIAL_STORE" {
+				return c, fmt.Errorf("%s: %q is not allowed: the credential store is managed by your organization (%s)", origin, v, managed.Origin)
+			}
+			v = choice.pinned
+		}
+		if v == "" {
+			v = choice.allowed[0]
+		}
+		if !slices.Contains(choice.allowed, v) {
+			return c, fmt.Errorf("%s: %q is not one of %s", origin, v, strings.Join(choice.allowed, ", "))
+		}
+		choice.take(v)
+	}
+	if err := c.readPlaces(f, getenv); err != nil {
+		return c, err
+	}
+	c.upload, err = uploadPolicy(f, getenv, managed)
+	return c, err
+}
+
+// readPlaces fills in profile and directory.
+func (c *config) readPlaces(f flagValues, getenv func(string) string) error {
+	var origin string
+	c.profile, origin = f.lookup(getenv, "BELLMAN_PROFILE")
+	if c.profile == "" {
+		c.profile = "default"
+		if f.bundle {
+			c.profile = "claude-desktop"
+		}
+	}
+	if !filepath.IsLocal(c.profile) || strings.ContainsAny(c.profile, `/\:`) || strings.HasPrefix(c.profile, ".") || len(c.profile) > 64 {
+		return fmt.Errorf("%s: %q is not a plain name", origin, c.profile)
+	}
+	base, origin := f.lookup(getenv, "BELLMAN_STATE_DIR")
+	base, err := expand(base)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", origin, err)
+	case base == "":
+		if base, err = stateDir(getenv); err != nil {
+			return err
+		}
+	case !filepath.IsAbs(base):
+		return fmt.Errorf("%s: %q is not an absolute path", origin, base)
+	}
+	c.dir = filepath.Join(base, c.profile)
+	return nil
+}
+
+// parseServer accepts an absolute https URL, or http on loopback: a token must
+// not travel in the clear. It returns the canonical form, which names the
+// service wherever it is named.
+func parseServer(s string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(s))
+	if err != nil || u.Host == "" || u.User != nil {
+		return nil, fmt.Errorf("%q is not the URL of a service", s)
+	}
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	u.RawQuery, u.Fragment = "", ""
+	u.Path = strings.TrimRight(u.Path, "/")
+	switch u.Scheme {
+	case "https":
+		u.Host = strings.TrimSuffix(u.Host, ":443")
+	case "http":
+		u.Host = strings.TrimSuffix(u.Host, ":80")
+		if !loopback(u.Hostname()) {
+			return nil, fmt.Errorf("%q would send the sign-in unencrypted; use https", s)
+		}
+	default:
+		return nil, fmt.Errorf("%q is not an http or https URL", s)
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || (err == nil && ip.IsLoopback())
+}
+
+// expand replaces a leading ~ or ${HOME}: hosts pass both through unread.
+func expand(path string) (string, error) {
+	for _, home := range []string{"~", "${HOME}", "$HOME", "%USERPROFILE%"} {
+		rest, ok := strings.CutPrefix(path, home)
+		if !ok || (rest != "" && rest[0] != '/' && rest[0] != filepath.Separator) {
+			continue
+		}
+		dir, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", home, err)
+		}
+		return filepath.Join(dir, rest), nil
+	}
+	return path, nil
+}
+
+// uploadPolicy decides what bellman_upload may read. In the bundle the working
+// directory is Desktop's and never the person's choice, so it does not count.
+func uploadPolicy(f flagValues, getenv func(string) string, managed policy.Policy) (tools.UploadPolicy, error) {
+	if managed.UploadEnabled != nil && !*managed.UploadEnabled {
+		return tools.UploadPolicy{Refusal: "uploads are managed by your organization and switched off"}, nil
+	}
+	root, origin := f.lookup(getenv, "BELLMAN_UPLOAD_ROOT")
+	if managed.UploadRoot != "" {
+		root, origin = managed.UploadRoot, "policy uploadRoot"
+	}
+	root, err := expand(root)
+	switch {
+	case err != nil:
+		return tools.UploadPolicy{}, fmt.Errorf("%s: %w", origin, err)
+	case root != "" && !filepath.IsAbs(root):
+		return tools.UploadPolicy{}, fmt.Errorf("%s: %q is not an absolute path", origin, root)
+	case root != "":
+		return tools.UploadPolicy{Root: filepath.Clean(root)}, nil
+	case f.bundle:
+		return tools.UploadPolicy{Refusal: "no Upload folder is set; the person can choose one in the Bellman extension's settings (Upload folder)"}, nil
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return tools.UploadPolicy{Refusal: "the working directory cannot be read; set BELLMAN_UPLOAD_ROOT"}, nil
+	}
+	if tooWide(cwd) {
+		return tools.UploadPolicy{Refusal: "the bridge was started in " + cwd + ", which holds far more than one project; set BELLMAN_UPLOAD_ROOT to the folder files may be uploaded from"}, nil
+	}
+	return tools.UploadPolicy{Root: cwd}, nil
+}
+
+// tooWide reports whether dir is a file system's root, the home directory or
+// one above it.
+func tooWide(dir string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if filepath.Dir(dir) == dir {
+		return true
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		home = real
+	}
+	rel, err := filepath.Rel(dir, home)
+	return err == nil && (rel == "." || filepath.IsLocal(rel))
+}

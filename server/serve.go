@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/remote"
+	"bellman.sh/desktop/internal/room"
+	"bellman.sh/desktop/internal/stdio"
+	"bellman.sh/desktop/internal/tools"
+)
+
+// serve answers the host until its input ends, a signal comes or its process
+// is gone. The host is answered from the first moment: the queue, the keychain
+// and the service are opened behind it, and none of them being in trouble ends
+// the program.
+func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	if err := makeDir(cfg.dir); err != nil {
+		log.Error("the state directory cannot be used; set BELLMAN_STATE_DIR", "error", err)
+	}
+	conn := stdio.New(s.in, s.out, log)
+	cred := openCredential(ctx, cfg, log)
+	events := begin(func() (*queue.Queue, error) { return openQueue(ctx, cfg, log) })
+	client := remote.New(remote.Options{
+		Server: cfg.server, Tokens: cred, Version: currentVersion(), Log: log,
+		Notify: func(method string, params json.RawMessage) { forward(conn, log, method, params) },
+	})
+	bridge := tools.New(ctx, tools.Config{
+		Queue: events.get, Remote: client, SignIn: cred.signIn(), Identity: cred.identity, Whoami: cred.whoami,
+		Upload: cfg.upload, Dir: cfg.dir, Server: cfg.server.String(), Version: currentVersion(), Notice: cfg.notice,
+		Notify: func(method string, params any) { notify(conn, log, method, params) }, Log: log,
+	})
+	var side sync.WaitGroup
+	side.Go(func() { watchRooms(ctx, cfg, cred, events, client, log) })
+	side.Go(func() { watchParent(ctx, leave, log) })
+
+	log.Info("ready: queue delivery", "server", cfg.server.String(), "version", currentVersion(), "profile", cfg.profile, "key", cfg.key != "")
+	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply { return answer(ctx, bridge, r) })
+
+	leave()
+	bridge.Close()
+	side.Wait()
+	client.Close()
+	if <-events.done; events.err == nil {
+		if err := events.value.Close(); err != nil {
+			log.Warn("the queue was not closed in order", "error", err)
+		}
+	}
+	cred.close(ctx, log)
+	return err
+}
+
+func openQueue(ctx context.Context, cfg config, log *slog.Logger) (*queue.Queue, error) {
+	q, err := queue.Open(ctx, filepath.Join(cfg.dir, "queue.db"), log)
+	if err != nil && ctx.Err() == nil {
+		log.Error("events are not queued; bellman_sync still reads the rooms", "error", err)
+	}
+	return q, err
+}
+
+// watchRooms keeps the queue filled while the bridge lives.
+func watchRooms(ctx context.Context, cfg config, cred *credential, events *late[*queue.Queue], client *remote.Client, log *slog.Logger) {
+	q, err := events.get(ctx)
+	if err != nil {
+		return
+	}
+	watcher := room.New(room.Config{Queue: q, Remote: client, Identity: cred.identity, Log: log})
+	var side sync.WaitGroup
+	side.Go(func() { cred.follow(ctx, watcher.Kick) })
+	watcher.Run(ctx)
+	side.Wait()
+}
+
+// answer carries one request between the connection and the bridge.
+func answer(ctx context.Context, b *tools.Bridge, r *stdio.Request) stdio.Reply {
+	if r.ID == nil {
+		return stdio.Reply{} // notifications concern the connection alone
+	}
+	a := b.Handle(ctx, tools.Call{Method: r.Method, Tool: r.Tool, Params: r.Params, Progress: r.Progress, Raw: r.Raw})
+	reply := stdio.Reply{Result: a.Result, Settle: settle(a.Receipt)}
+	if a.Error != nil {
+		reply.Error = &stdio.Error{Code: a.Error.Code, Message: a.Error.Message}
+		if a.Error.Data != nil {
+			if data, err := json.Marshal(a.Error.Data); err == nil {
+				reply.Error.Data = data
+			}
+		}
+	}
+	return reply
+}
+
+// settle turns a receipt into what the connection calls; nil when nobody wants
+// to hear of the reply.
+func settle(r tools.Receipt) func(stdio.Fate) {
+	if r.Written == nil && r.Lost == nil && r.Recalled == nil {
+		return nil
+	}
+	return func(f stdio.Fate) {
+		switch {
+		case f == stdio.Written && r.Written != nil:
+			r.Written()
+		case f == stdio.Failed && r.Lost != nil:
+			r.Lost(true)
+		case f == stdio.Cancelled && r.Lost != nil:
+			r.Lost(false)
+		case f == stdio.Recalled && r.Recalled != nil:
+			r.Recalled()
+		}
+	}
+}
+
+// forward passes the service's progress on. Its other notifications concern
+// the bridge's own connection.
+func forward(conn *stdio.Conn, log *slog.Logger, method string, params json.RawMessage) {
+	if method == "notifications/progress" {
+		notify(conn, log, method, params)
+	}
+}
+
+func notify(conn *stdio.Conn, log *slog.Logger, method string, params any) {
+	if err := conn.Notify(method, params); err != nil {
+		log.Debug("a notification did not reach the host", "method", method, "error", err)
+	}
+}
+
+// unmanageable ends the program because policy stands but cannot be read. A
+// host is told so in the answer to initialize, where its log shows it.
+func unmanageable(ctx context.Context, command string, s streams, cause error) int {
+	if command != "" {
+		return report(s.err, hinted{cause, "ask your administrator; the bridge does not run without its policy"})
+	}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	conn := stdio.New(s.in, s.out, slog.New(slog.DiscardHandler))
+	said := fmt.Sprintf("the policy set by your organization cannot be read: %v", cause)
+	_ = conn.Run(ctx, func(context.Context, *stdio.Request) stdio.Reply {
+		return stdio.Reply{Error: &stdio.Error{Code: stdio.CodeInternal, Message: said}, Settle: func(stdio.Fate) { leave() }}
+	})
+	return report(s.err, hinted{cause, "ask your administrator; the bridge does not run without its policy"})
+}

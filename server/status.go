@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bellman.sh/desktop/internal/policy"
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/tools"
+)
+
+// status shows who is signed in, the rooms of that identity and what waits. It
+// opens nothing that is not there yet and asks neither the service nor the
+// keychain's items.
+func status(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
+	quiet := slog.New(slog.DiscardHandler)
+	cred := openCredential(ctx, cfg, quiet)
+	defer cred.close(ctx, log)
+	who := cred.whoami()
+	fmt.Fprintf(s.out, "version:    %s\nserver:     %s\nprofile:    %s\nstate:      %s\n", currentVersion(), cfg.server, cfg.profile, cfg.dir)
+	fmt.Fprintf(s.out, "signed in:  %s\n", describe(who))
+	err := showRooms(ctx, cfg, cred, s.out, quiet)
+	if err == nil && who.Source == tools.SourceUnknown {
+		return hinted{errSignedOut, "run bellman-bridge login, or let the first call of a tool open the browser"}
+	}
+	return err
+}
+
+func describe(w tools.Whoami) string {
+	switch w.Source {
+	case tools.SourceOAuth:
+		return fmt.Sprintf("%s (plan %s, role %s)", w.Label, w.Plan, w.Role)
+	case tools.SourceEnv:
+		return "by BELLMAN_KEY"
+	}
+	return "no"
+}
+
+func showRooms(ctx context.Context, cfg config, cred *credential, w io.Writer, log *slog.Logger) error {
+	path := filepath.Join(cfg.dir, "queue.db")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(w, "rooms:      none yet")
+		return nil
+	}
+	q, err := queue.Open(ctx, path, log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }()
+	id, known := cred.identity()
+	if !known {
+		fmt.Fprintln(w, "rooms:      hidden until somebody signs in")
+		return nil
+	}
+	all, err := q.Memberships(ctx, id)
+	if err != nil {
+		return err
+	}
+	waiting, err := q.Pending(ctx, id, queue.Filter{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "waiting:    %d events, %d of them interrupting, in %d rooms\nrooms:      %d\n", waiting.Events, waiting.Interrupting, waiting.Rooms, len(all))
+	for _, m := range all {
+		p, err := q.Pending(ctx, id, queue.Filter{Room: m.Room, Member: m.ID})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  %s  %s  %s, read to %d, %d waiting, last used %s\n", m.Room, m.ID, condition(m), m.Fetched, p.Events, m.Touched.Local().Format(time.DateTime))
+	}
+	return nil
+}
+
+func condition(m queue.Membership) string {
+	switch {
+	case m.Ended != "":
+		return "ended (" + m.Ended + ")"
+	case m.Full:
+		return "paused (the queue is full)"
+	case !m.Watchable(time.Now()):
+		return "idle"
+	}
+	return "watched"
+}
+
+// showPolicy prints what is managed, and where that stands.
+func showPolicy(w io.Writer, p policy.Policy) {
+	if p.Origin == "" {
+		fmt.Fprintln(w, "no policy is set on this machine")
+		return
+	}
+	fmt.Fprintf(w, "managed by your organization (%s)\n", p.Origin)
+	show := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %-18s %s\n", name, value)
+		}
+	}
+	show("serverURL", p.ServerURL)
+	show("allowedServerURLs", strings.Join(p.AllowedServerURLs, " "))
+	show("uploadRoot", p.UploadRoot)
+	if p.UploadEnabled != nil {
+		show("uploadEnabled", fmt.Sprint(*p.UploadEnabled))
+	}
+	show("credentialStore", p.CredentialStore)
+	show("logLevel", p.LogLevel)
+}
