@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"bellman.sh/desktop/internal/hub/account"
+	"bellman.sh/desktop/internal/hub/blob"
 	"bellman.sh/desktop/internal/hub/room"
 	"bellman.sh/desktop/internal/hub/signin"
 	"bellman.sh/desktop/internal/hub/sqlite"
@@ -54,6 +55,7 @@ type Hub struct {
 	now     func() time.Time
 	log     *slog.Logger
 	db      *sqlite.DB
+	blobs   *blob.Store
 	house   *room.House
 	signin  *signin.Server
 	keys    keyring
@@ -66,6 +68,8 @@ type Hub struct {
 	sockets  sync.WaitGroup
 	stopping chan struct{} // closed when polls and sockets are to end
 	stop     sync.Once
+	end      context.CancelFunc // ends the chores
+	chores   sync.WaitGroup
 }
 
 // Open opens the state under cfg.Data, creating it when there is none. Errors
@@ -93,19 +97,30 @@ func Open(ctx context.Context, cfg Config) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
+	blobDir := ""
+	if cfg.Data != memory {
+		blobDir = filepath.Join(cfg.Data, "blobs")
+	}
+	blobs, err := blob.Open(blobDir)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	h := &Hub{
 		config: cfg, now: cfg.Now, log: cfg.Log, db: db,
-		house:   room.NewHouse(db, cfg.Now, cfg.Log),
+		blobs: blobs, house: room.NewHouse(db, cfg.Now, blobs.Remove, cfg.Log),
 		keys:    newKeyring(cfg, db),
 		connect: db.Shelf("connects"), presets: db.Shelf("presets"), creates: db.Shelf("creates"),
 		public: public, stopping: make(chan struct{}),
 	}
 	if h.tools, err = h.toolTable(); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, h.release())
 	}
 	if h.signin, err = signin.New(ctx, signin.Options{Shelves: db, Now: cfg.Now, Log: cfg.Log}); err != nil {
-		return nil, errors.Join(fmt.Errorf("open authorization server: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open authorization server: %w", err), h.release())
 	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	h.end = end
+	h.chores.Go(func() { h.doChores(life) })
 	return h, nil
 }
 
@@ -127,8 +142,12 @@ func (h *Hub) EndPolls() {
 func (h *Hub) Close() error {
 	h.EndPolls()
 	h.sockets.Wait()
-	return h.db.Close()
+	h.end()
+	h.chores.Wait()
+	return h.release()
 }
+
+func (h *Hub) release() error { return errors.Join(h.blobs.Close(), h.db.Close()) }
 
 // Handler serves the hub to clients that reach it at base, an origin such as
 // http://127.0.0.1:3900. On loopback the other spellings of the same address

@@ -21,6 +21,11 @@ func (h *Hub) routes() http.Handler {
 		rpcError(w, http.StatusMethodNotAllowed, -32000, "only POST is served here: this server keeps no sessions and sends nothing unasked")
 	})
 	mux.HandleFunc("/ws", h.serveSocket)
+	rooms := h.roomRoutes()
+	for _, path := range []string{"/rooms", "/rooms/", "/presets", "/presets/"} {
+		mux.Handle(path, rooms)
+	}
+	mux.Handle("/public/", h.publicRoutes())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"ok": true, "service": "bellman", "at": bellman.FormatTime(h.now())})
 	})

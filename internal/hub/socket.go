@@ -124,23 +124,27 @@ func (h *Hub) refuseSocket(w http.ResponseWriter, r *http.Request, err error) {
 func (h *Hub) converse(life context.Context, conn *websocket.Conn, a *room.Attendance, cursor int64) {
 	ctx, end := context.WithCancelCause(life)
 	defer end(nil)
+	// A read or write that is cancelled breaks the connection before anything
+	// can be said, so these two end only after the close.
+	link, cut := context.WithCancel(life)
+	defer cut()
 	ears := make(chan struct{})
 	go func() {
 		defer close(ears)
-		end(listen(ctx, conn))
+		end(listen(link, conn))
 	}()
 	pulse := make(chan struct{})
 	go func() {
 		defer close(pulse)
-		h.keepAlive(ctx, conn, end)
+		h.keepAlive(ctx, conn, a, end)
 	}()
-	code, reason := speak(ctx, conn, a, cursor)
+	code, reason := speak(ctx, link, conn, a, cursor)
 	if why, ok := errors.AsType[endingError](context.Cause(ctx)); ok {
 		code, reason = why.code, why.reason
 	}
-	// Ending a read breaks the connection, so what is to be said goes first.
 	_ = conn.Close(code, reason) // The peer may be gone already.
 	end(nil)
+	cut()
 	<-ears
 	<-pulse
 }
@@ -153,8 +157,8 @@ type endingError struct {
 
 func (e endingError) Error() string { return e.reason }
 
-// speak writes one frame for each event.
-func speak(ctx context.Context, conn *websocket.Conn, a *room.Attendance, cursor int64) (websocket.StatusCode, string) {
+// speak writes one frame for each event until ctx ends; link is for writing.
+func speak(ctx, link context.Context, conn *websocket.Conn, a *room.Attendance, cursor int64) (websocket.StatusCode, string) {
 	for {
 		events, err := a.Next(ctx, cursor)
 		if errors.Is(err, room.ErrRemoved) {
@@ -168,7 +172,7 @@ func speak(ctx context.Context, conn *websocket.Conn, a *room.Attendance, cursor
 			if err != nil {
 				return websocket.StatusInternalError, "event cannot be written"
 			}
-			if err := write(ctx, conn, frame); err != nil {
+			if err := write(link, conn, frame); err != nil || ctx.Err() != nil {
 				return websocket.StatusNormalClosure, "closing"
 			}
 			cursor = e.Cursor
@@ -201,12 +205,15 @@ func listen(ctx context.Context, conn *websocket.Conn) error {
 
 // keepAlive ends the conversation when the peer no longer answers or the hub
 // stops.
-func (h *Hub) keepAlive(ctx context.Context, conn *websocket.Conn, end context.CancelCauseFunc) {
+func (h *Hub) keepAlive(ctx context.Context, conn *websocket.Conn, a *room.Attendance, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(socketPing)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-a.Gone():
+			end(endingError{websocket.StatusNormalClosure, "room purged"})
 			return
 		case <-h.stopping:
 			end(endingError{websocket.StatusGoingAway, "the hub is stopping"})

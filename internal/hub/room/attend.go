@@ -91,6 +91,9 @@ func (a *Attendance) Next(ctx context.Context, since int64) ([]bellman.Event, er
 	}
 }
 
+// Gone is closed when the room's record was deleted.
+func (a *Attendance) Gone() <-chan struct{} { return a.room.gone }
+
 // Close ends the attendance. The seats it vouched for count as heard from
 // now.
 func (a *Attendance) Close(ctx context.Context) error {
@@ -100,6 +103,9 @@ func (a *Attendance) Close(ctx context.Context) error {
 		delete(a.room.sockets, a.user)
 	}
 	a.room.mu.Unlock()
+	if a.room.purged() {
+		return nil
+	}
 	return a.room.change(ctx, func(s *state, now int64) (*record, error) {
 		rec := &record{At: now}
 		if s.status != StatusActive {

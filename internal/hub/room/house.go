@@ -36,6 +36,7 @@ type House struct {
 	log     journal.Journal
 	now     func() time.Time
 	logger  *slog.Logger
+	discard func(blob string) error
 	closing chan struct{}
 	once    sync.Once
 
@@ -44,9 +45,11 @@ type House struct {
 }
 
 // NewHouse returns the rooms kept in log. The clock is for everything a room
-// dates and expires.
-func NewHouse(log journal.Journal, now func() time.Time, logger *slog.Logger) *House {
-	return &House{log: log, now: now, logger: logger, closing: make(chan struct{}), rooms: map[string]*Room{}}
+// dates and expires; discard removes a blob that no room has any more.
+func NewHouse(log journal.Journal, now func() time.Time, discard func(blob string) error, logger *slog.Logger) *House {
+	return &House{
+		log: log, now: now, logger: logger, discard: discard, closing: make(chan struct{}), rooms: map[string]*Room{},
+	}
 }
 
 // Close ends every long poll as if its time had passed. Nothing is lost by
@@ -64,6 +67,7 @@ type Room struct {
 	mu      sync.RWMutex
 	state   *state         // read and folded under mu, never during I/O
 	sockets map[string]int // open sockets by user id
+	gone    chan struct{}  // closed when the record was deleted
 }
 
 // enter returns the room caught up with its log. The caller must call leave
@@ -75,11 +79,21 @@ func (h *House) enter(ctx context.Context, id string) (r *Room, leave func(), er
 		leave()
 		return nil, nil, err
 	}
-	if r.snapshot().position == 0 {
+	if r.position() == 0 || r.purged() {
 		leave()
 		return nil, nil, errNotFound()
 	}
 	return r, leave, nil
+}
+
+// purged reports whether the room's record was deleted under its users.
+func (r *Room) purged() bool {
+	select {
+	case <-r.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 func (h *House) hold(id string) *Room {
@@ -87,7 +101,7 @@ func (h *House) hold(id string) *Room {
 	defer h.mu.Unlock()
 	r := h.rooms[id]
 	if r == nil {
-		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}}
+		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}, gone: make(chan struct{})}
 		h.rooms[id] = r
 	}
 	r.uses++
@@ -101,10 +115,10 @@ func (h *House) release(r *Room) {
 	defer h.mu.Unlock()
 	r.uses--
 	r.used = h.now()
-	if r.uses > 0 {
+	if r.uses > 0 || h.rooms[r.id] != r {
 		return
 	}
-	if r.snapshot().position == 0 {
+	if r.position() == 0 {
 		delete(h.rooms, r.id)
 		return
 	}
@@ -120,13 +134,11 @@ func (h *House) release(r *Room) {
 	delete(h.rooms, oldest.id)
 }
 
-// glance is what may be known of a room without holding its lock.
-type glance struct{ position int64 }
-
-func (r *Room) snapshot() glance {
+// position is how far the room is folded.
+func (r *Room) position() int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return glance{position: r.state.position}
+	return r.state.position
 }
 
 // look runs f on the folded state. F must not block, and must not keep
@@ -142,7 +154,7 @@ func (r *Room) look(f func(s *state, now int64)) {
 func (r *Room) reach(ctx context.Context) error {
 	const page = 512
 	for {
-		entries, err := r.house.log.Read(ctx, r.id, r.snapshot().position, page)
+		entries, err := r.house.log.Read(ctx, r.id, r.position(), page)
 		if err != nil {
 			return fmt.Errorf("read room: %w", err)
 		}
@@ -206,6 +218,9 @@ func (r *Room) change(ctx context.Context, decide decision) error {
 		if errors.Is(err, journal.ErrConflict) {
 			if err := r.reach(ctx); err != nil {
 				return err
+			}
+			if r.position() == position {
+				return errNotFound() // The log is gone from under the fold.
 			}
 			continue
 		}

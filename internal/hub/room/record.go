@@ -106,6 +106,7 @@ type finding struct {
 	Key    string `json:"key"` // what is silent: the finding and its subject
 	Since  int64  `json:"since"`
 	Repeat int    `json:"repeat"`
+	At     int64  `json:"at"`
 }
 
 // auditRow is one line of an organization's audit log; Orgs are those whose
