@@ -120,6 +120,11 @@ func start(t *testing.T, dir, platform, arch string, filled map[string]any) *exe
 	case arch == "arm64":
 		needs(t, "qemu-aarch64-static")
 		binary := filepath.Join(dir, "server", "bellman-bridge-linux-arm64")
+		// The launcher would ask this machine which processor it has, so what it
+		// does is done here.
+		if err := os.Chmod(binary, 0o700); err != nil {
+			t.Fatal(err)
+		}
 		cmd = exec.CommandContext(t.Context(), "qemu-aarch64-static", append([]string{binary}, l.Args[1:]...)...)
 	default:
 		cmd = exec.CommandContext(t.Context(), l.Command, l.Args...)
