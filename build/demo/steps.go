@@ -67,7 +67,7 @@ func (s *stage) meet(ctx context.Context) error {
 	}
 	s.benSeat = joined.MemberID
 	s.say("ben", "bellman_confirm → seat %s", s.benSeat)
-	w, err := s.wait(ctx, s.ada, 10)
+	w, err := s.wait(ctx, s.ada)
 	if err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func (s *stage) meet(ctx context.Context) error {
 }
 
 // wait calls bellman_wait and shows what came.
-func (s *stage) wait(ctx context.Context, h *host, seconds int) (waited, error) {
+func (s *stage) wait(ctx context.Context, h *host) (waited, error) {
 	var w waited
-	_, err := h.call(ctx, "bellman_wait", map[string]any{"wait_seconds": seconds}, &w)
+	_, err := h.call(ctx, "bellman_wait", map[string]any{"wait_seconds": 10}, &w)
 	if err != nil {
 		return w, err
 	}
@@ -240,7 +240,7 @@ func (s *stage) restart(ctx context.Context) error {
 	}
 	var all []event
 	for len(all) < stuckEvents+laterEvents {
-		w, err := s.wait(ctx, s.ada, 10)
+		w, err := s.wait(ctx, s.ada)
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *stage) action(ctx context.Context) error {
 		return err
 	}
 	s.say("ben", "bellman_send action_request → #%d", asked)
-	w, err := s.wait(ctx, s.ada, 10)
+	w, err := s.wait(ctx, s.ada)
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (s *stage) action(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	w, err = s.wait(ctx, s.ben, 10)
+	w, err = s.wait(ctx, s.ben)
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (s *stage) upload(ctx context.Context) error {
 		return err
 	}
 	s.say("ada", "bellman_upload → blob %s, %d bytes, %s, placed as %s by #%d", placed.BlobID, placed.Bytes, placed.Type, placed.Kind, placed.Cursor)
-	w, err := s.wait(ctx, s.ben, 10)
+	w, err := s.wait(ctx, s.ben)
 	if err != nil {
 		return err
 	}
