@@ -265,12 +265,12 @@ func uploadPolicy(f flagValues, getenv func(string) string, managed policy.Polic
 	case f.bundle:
 		return tools.UploadPolicy{Refusal: "no Upload folder is set; the person can choose one in the Bellman extension's settings (Upload folder)"}, nil
 	}
-	cwd, err := os.Getwd()
-	if err != nil {
-		return tools.UploadPolicy{Refusal: "the working directory cannot be read; set BELLMAN_UPLOAD_ROOT"}, nil
+	cwd := "a folder that is gone"
+	if dir, err := os.Getwd(); err == nil {
+		cwd = dir
 	}
-	if tooWide(cwd) {
-		return tools.UploadPolicy{Refusal: "the bridge was started in " + cwd + ", which holds far more than one project; set BELLMAN_UPLOAD_ROOT to the folder files may be uploaded from"}, nil
+	if !filepath.IsAbs(cwd) || tooWide(cwd) {
+		return tools.UploadPolicy{Refusal: "the bridge was started in " + cwd + ", which is no project folder; set BELLMAN_UPLOAD_ROOT to the folder files may be uploaded from"}, nil
 	}
 	return tools.UploadPolicy{Root: cwd}, nil
 }

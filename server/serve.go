@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
@@ -32,17 +33,17 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 		Server: cfg.server, Tokens: cred, Version: currentVersion(), Log: log,
 		Notify: func(method string, params json.RawMessage) { forward(conn, log, method, params) },
 	})
-	bridge := tools.New(ctx, tools.Config{
+	bridge := tools.New(tools.Config{
 		Queue: events.get, Remote: client, SignIn: cred.signIn(), Identity: cred.identity, Whoami: cred.whoami,
 		Upload: cfg.upload, Dir: cfg.dir, Server: cfg.server.String(), Version: currentVersion(), Notice: cfg.notice,
 		Notify: func(method string, params any) { notify(conn, log, method, params) }, Log: log,
 	})
 	var side sync.WaitGroup
-	side.Go(func() { watchRooms(ctx, cfg, cred, events, client, log) })
+	side.Go(func() { watchRooms(ctx, cred, events, client, log) })
 	side.Go(func() { watchParent(ctx, leave, log) })
 
 	log.Info("ready: queue delivery", "server", cfg.server.String(), "version", currentVersion(), "profile", cfg.profile, "key", cfg.key != "")
-	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply { return answer(ctx, bridge, r) })
+	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply { return answer(ctx, bridge, r, log) })
 
 	leave()
 	bridge.Close()
@@ -66,7 +67,7 @@ func openQueue(ctx context.Context, cfg config, log *slog.Logger) (*queue.Queue,
 }
 
 // watchRooms keeps the queue filled while the bridge lives.
-func watchRooms(ctx context.Context, cfg config, cred *credential, events *late[*queue.Queue], client *remote.Client, log *slog.Logger) {
+func watchRooms(ctx context.Context, cred *credential, events *late[*queue.Queue], client *remote.Client, log *slog.Logger) {
 	q, err := events.get(ctx)
 	if err != nil {
 		return
@@ -79,12 +80,12 @@ func watchRooms(ctx context.Context, cfg config, cred *credential, events *late[
 }
 
 // answer carries one request between the connection and the bridge.
-func answer(ctx context.Context, b *tools.Bridge, r *stdio.Request) stdio.Reply {
+func answer(ctx context.Context, b *tools.Bridge, r *stdio.Request, log *slog.Logger) stdio.Reply {
 	if r.ID == nil {
 		return stdio.Reply{} // notifications concern the connection alone
 	}
 	a := b.Handle(ctx, tools.Call{Method: r.Method, Tool: r.Tool, Params: r.Params, Progress: r.Progress, Raw: r.Raw})
-	reply := stdio.Reply{Result: a.Result, Settle: settle(a.Receipt)}
+	reply := stdio.Reply{Result: a.Result, Settle: settle(ctx, a.Receipt, log)}
 	if a.Error != nil {
 		reply.Error = &stdio.Error{Code: a.Error.Code, Message: a.Error.Message}
 		if a.Error.Data != nil {
@@ -96,22 +97,31 @@ func answer(ctx context.Context, b *tools.Bridge, r *stdio.Request) stdio.Reply 
 	return reply
 }
 
+// settleTime bounds what is noted once a reply's fate is known.
+const settleTime = 5 * time.Second
+
 // settle turns a receipt into what the connection calls; nil when nobody wants
-// to hear of the reply.
-func settle(r tools.Receipt) func(stdio.Fate) {
+// to hear of the reply. The call's own ctx has ended by then.
+func settle(ctx context.Context, r tools.Receipt, log *slog.Logger) func(stdio.Fate) {
 	if r.Written == nil && r.Lost == nil && r.Recalled == nil {
 		return nil
 	}
 	return func(f stdio.Fate) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		var err error
 		switch {
 		case f == stdio.Written && r.Written != nil:
-			r.Written()
+			err = r.Written(ctx)
 		case f == stdio.Failed && r.Lost != nil:
-			r.Lost(true)
+			err = r.Lost(ctx, true)
 		case f == stdio.Cancelled && r.Lost != nil:
-			r.Lost(false)
+			err = r.Lost(ctx, false)
 		case f == stdio.Recalled && r.Recalled != nil:
-			r.Recalled()
+			err = r.Recalled(ctx)
+		}
+		if err != nil {
+			log.Warn("what became of a reply could not be noted", "error", err)
 		}
 	}
 }

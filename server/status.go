@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bellman.sh/desktop/internal/keychain"
 	"bellman.sh/desktop/internal/policy"
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/tools"
@@ -27,11 +28,25 @@ func status(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 	who := cred.whoami()
 	fmt.Fprintf(s.out, "version:    %s\nserver:     %s\nprofile:    %s\nstate:      %s\n", currentVersion(), cfg.server, cfg.profile, cfg.dir)
 	fmt.Fprintf(s.out, "signed in:  %s\n", describe(who))
+	if cfg.key == "" {
+		fmt.Fprintf(s.out, "kept in:    %s\n", keptIn(ctx, cfg))
+	}
 	err := showRooms(ctx, cfg, cred, s.out, quiet)
 	if err == nil && who.Source == tools.SourceUnknown {
 		return hinted{errSignedOut, "run bellman-bridge login, or let the first call of a tool open the browser"}
 	}
 	return err
+}
+
+// keptIn names where the sign-in is kept, and why it is not the keychain.
+func keptIn(ctx context.Context, cfg config) string {
+	if cfg.store != "keychain" {
+		return cfg.store
+	}
+	if err := keychain.Probe(ctx); err != nil {
+		return fmt.Sprintf("memory (%v)", err)
+	}
+	return cfg.store
 }
 
 func describe(w tools.Whoami) string {

@@ -154,6 +154,9 @@ func (s *stage) startBridges(ctx context.Context) (err error) {
 	if s.ada, err = s.host("ada", nil); err != nil {
 		return err
 	}
+	if err := s.chooseStore(ctx); err != nil {
+		return err
+	}
 	if s.ben, err = s.host("ben", map[string]string{"BELLMAN_KEY": s.hub.key}); err != nil {
 		return err
 	}
@@ -168,6 +171,23 @@ func (s *stage) startBridges(ctx context.Context) (err error) {
 		}
 		s.say(h.name, "started %s and listed %d tools in %d ms, without a connection", filepath.Base(h.launch.Command), len(tools), time.Since(began).Milliseconds())
 	}
+	return nil
+}
+
+// chooseStore keeps the sign-in in the keychain where there is one. Elsewhere
+// it takes the file a person can opt in to: a sign-in in memory alone would end
+// with the bridge that is to be killed.
+func (s *stage) chooseStore(ctx context.Context) error {
+	out, err := s.ada.command(ctx, "status")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(out, "kept in:    keychain") {
+		s.say("host", "a keychain is here; Ada's sign-in will be kept in it")
+		return nil
+	}
+	s.say("host", "no keychain can be used here; Ada opts in to a file (BELLMAN_CREDENTIAL_STORE=file)")
+	s.ada.env = append(s.ada.env, "BELLMAN_CREDENTIAL_STORE=file")
 	return nil
 }
 

@@ -27,10 +27,10 @@ type host struct {
 	env    []string
 	log    *logFile
 
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan []byte // what the bridge wrote, read only while somebody wants it
-	id    int
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader // read only while an answer is awaited
+	id  int
 }
 
 // logFile collects what processes say on stderr, shown only when a step fails.
@@ -66,8 +66,7 @@ func (h *host) start(ctx context.Context) (tools []string, err error) {
 	if err := h.cmd.Start(); err != nil {
 		return nil, err
 	}
-	h.lines = make(chan []byte) // unbuffered: a host that does not read leaves the pipe full
-	go read(out, h.lines)
+	h.out = bufio.NewReaderSize(out, 4<<10)
 	_, err = h.request(ctx, "initialize", map[string]any{
 		"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
 		"clientInfo": map[string]string{"name": "demo host", "version": "1"},
@@ -96,16 +95,28 @@ func (h *host) start(ctx context.Context) (tools []string, err error) {
 	return tools, nil
 }
 
-// read hands lines on one at a time and ends with the stream.
-func read(out io.Reader, lines chan<- []byte) {
-	defer close(lines)
-	r := bufio.NewReaderSize(out, 4<<10)
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		lines <- line
+// within runs one read, which cannot be interrupted, and gives up on it after
+// a while: the process it reads from is ended when the demo fails.
+func within[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		done <- outcome{value, err}
+	}()
+	limit := time.NewTimer(callLimit)
+	defer limit.Stop()
+	var none T
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-limit.C:
+		return none, fmt.Errorf("no answer in %s", callLimit)
+	case <-ctx.Done():
+		return none, ctx.Err()
 	}
 }
 
@@ -138,37 +149,36 @@ func (h *host) request(ctx context.Context, method string, params any) (json.Raw
 
 // answer reads until the reply to id. Notifications are passed over.
 func (h *host) answer(ctx context.Context, id int) (json.RawMessage, error) {
-	limit := time.NewTimer(callLimit)
-	defer limit.Stop()
 	for {
-		select {
-		case line, ok := <-h.lines:
-			if !ok {
-				return nil, errors.New("the bridge closed its output")
-			}
-			var m struct {
-				ID     *int            `json:"id"`
-				Result json.RawMessage `json:"result"`
-				Error  *struct {
-					Message string `json:"message"`
-				} `json:"error"`
-			}
-			if err := json.Unmarshal(line, &m); err != nil {
-				return nil, fmt.Errorf("the bridge wrote something that is not JSON-RPC: %.80q", line)
-			}
-			switch {
-			case m.ID == nil || *m.ID != id:
-			case m.Error != nil:
-				return nil, errors.New(m.Error.Message)
-			default:
-				return m.Result, nil
-			}
-		case <-limit.C:
-			return nil, fmt.Errorf("no answer in %s", callLimit)
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		line, err := within(ctx, func() ([]byte, error) { return h.out.ReadBytes('\n') })
+		if err != nil {
+			return nil, fmt.Errorf("read from the bridge: %w", err)
+		}
+		var m struct {
+			ID     *int            `json:"id"`
+			Result json.RawMessage `json:"result"`
+			Error  *struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			return nil, fmt.Errorf("the bridge wrote something that is not JSON-RPC: %.80q", line)
+		}
+		switch {
+		case m.ID == nil || *m.ID != id:
+		case m.Error != nil:
+			return nil, errors.New(m.Error.Message)
+		default:
+			return m.Result, nil
 		}
 	}
+}
+
+// answerBegins waits for the first bytes of a reply and reads no further: what
+// does not fit into the pipe keeps the bridge writing.
+func (h *host) answerBegins(ctx context.Context) error {
+	_, err := within(ctx, func() ([]byte, error) { return h.out.Peek(1) })
+	return err
 }
 
 // result is a tool's answer.
@@ -214,9 +224,7 @@ func (h *host) kill() error {
 	if err := h.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	for range h.lines { // what was in the pipe is lost with it
-	}
-	_ = h.cmd.Wait() // it reports the kill
+	_ = h.cmd.Wait() // it reports the kill; what was in the pipe is lost with it
 	return nil
 }
 
@@ -226,8 +234,6 @@ func (h *host) stop() (time.Duration, error) {
 	began := time.Now()
 	if err := h.in.Close(); err != nil {
 		return 0, err
-	}
-	for range h.lines {
 	}
 	err := h.cmd.Wait()
 	return time.Since(began), err
@@ -244,10 +250,13 @@ func (h *host) abandon() {
 func (h *host) command(ctx context.Context, name string) (string, error) {
 	cmd := exec.CommandContext(ctx, h.launch.Command, append(append([]string{}, h.launch.Args...), name)...)
 	cmd.Env = h.env
-	cmd.Stderr = h.log
 	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 4 {
-		err = nil // nobody is signed in; the output says so
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if ok && exit.ExitCode() == 4 {
+		return string(out), nil // nobody is signed in; the output says so
+	}
+	if ok {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
 	return string(out), err
 }

@@ -181,6 +181,9 @@ func (s *stage) kill(ctx context.Context) error {
 	if _, err := s.ada.send("tools/call", map[string]any{"name": "bellman_wait", "arguments": map[string]any{"wait_seconds": 20}}); err != nil {
 		return err
 	}
+	if err := s.ada.answerBegins(ctx); err != nil {
+		return err
+	}
 	if err := s.untilWaiting(ctx, 0); err != nil {
 		return err
 	}
@@ -231,13 +234,9 @@ func (s *stage) restart(ctx context.Context) error {
 		return err
 	}
 	if who.Source != "oauth" {
-		s.say("ada", "no keychain here, so the sign-in ended with the process: once more")
-		if err := s.approve(ctx); err != nil {
-			return err
-		}
-	} else {
-		s.say("ada", "still signed in: the token is in the keychain")
+		return fmt.Errorf("bellman_whoami says source %q after the restart", who.Source)
 	}
+	s.say("ada", "still signed in")
 	var all []event
 	for len(all) < stuckEvents+laterEvents {
 		w, err := s.wait(ctx, s.ada)

@@ -28,7 +28,7 @@ func (k *watch) pollUntil(ctx context.Context, member string) error {
 		delivered, err := k.poll(ctx, member, pollWait)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the end of ctx ends the polling and is what err reports
 		case final(ctx, err):
 			return err
 		case errors.Is(err, errMemberEnded):
@@ -54,7 +54,7 @@ func (k *watch) pollUntil(ctx context.Context, member string) error {
 func (k *watch) pollAll(ctx context.Context) error {
 	for _, member := range k.members() {
 		if _, err := k.poll(ctx, member, 0); err != nil && !errors.Is(err, errMemberEnded) {
-			return err
+			return fmt.Errorf("look at the room: %w", err)
 		}
 	}
 	return nil

@@ -45,15 +45,13 @@ type Bridge struct {
 	catalogue *catalogue
 	mcp       *server.MCPServer
 	side      sync.WaitGroup // refreshes of the catalogue
-	sideCtx   context.Context
-	stop      context.CancelFunc
+	closing   chan struct{}
 }
 
-// New returns a Bridge. ctx bounds its background work. It reads the kept tool
-// list from cfg.Dir and nothing else.
-func New(ctx context.Context, cfg Config) *Bridge {
-	b := &Bridge{cfg: cfg, catalogue: openCatalogue(cfg.Dir, cfg.Server, cfg.Log)}
-	b.sideCtx, b.stop = context.WithCancel(ctx)
+// New returns a Bridge. It reads the kept tool list from cfg.Dir and nothing
+// else.
+func New(cfg Config) *Bridge {
+	b := &Bridge{cfg: cfg, catalogue: openCatalogue(cfg.Dir, cfg.Server, cfg.Log), closing: make(chan struct{})}
 	b.mcp = server.NewMCPServer("bellman", cfg.Version,
 		server.WithInstructions(instructions),
 		server.WithToolCapabilities(true),
@@ -63,9 +61,10 @@ func New(ctx context.Context, cfg Config) *Bridge {
 	return b
 }
 
-// Close ends background work and waits for it.
+// Close ends background work and waits for it. It is called once, when no call
+// is under way.
 func (b *Bridge) Close() {
-	b.stop()
+	close(b.closing)
 	b.side.Wait()
 }
 
@@ -89,11 +88,12 @@ type Answer struct {
 
 // Receipt is told what became of a reply: Written, or Lost (left is true when
 // part of it may have gone out); after Written perhaps Recalled, when the host
-// turned out not to have read it.
+// turned out not to have read it. An error is for the log: what could not be
+// noted is noted later, or events come again.
 type Receipt struct {
-	Written  func()
-	Lost     func(left bool)
-	Recalled func()
+	Written  func(ctx context.Context) error
+	Lost     func(ctx context.Context, left bool) error
+	Recalled func(ctx context.Context) error
 }
 
 // Handle answers one request. It may be called from many goroutines at once
@@ -143,12 +143,10 @@ func (b *Bridge) answerLocally(ctx context.Context, c Call) Answer {
 func (b *Bridge) readResource(ctx context.Context, c Call) Answer {
 	result, err := b.cfg.Remote.Call(ctx, c.Method, c.Params)
 	if rpc, ok := errors.AsType[*remote.RPCError](err); ok {
-		if rpc.Code == mcp.METHOD_NOT_FOUND && c.Method != "resources/read" {
-			err = nil
-			result = emptyList(c.Method)
-		} else {
+		if rpc.Code != mcp.METHOD_NOT_FOUND || c.Method == "resources/read" {
 			return Answer{Error: rpc}
 		}
+		return Answer{Result: emptyList(c.Method)}
 	}
 	switch {
 	case err == nil:
@@ -168,12 +166,19 @@ func emptyList(method string) json.RawMessage {
 
 // refreshCatalogue asks the service for its tools in the background, now that
 // it has been seen to answer, and tells the host when they differ.
-func (b *Bridge) refreshCatalogue() {
-	if b.sideCtx.Err() != nil || !b.catalogue.stale() {
+func (b *Bridge) refreshCatalogue(ctx context.Context) {
+	if !b.catalogue.stale() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	b.side.Go(func() {
-		ctx, cancel := context.WithTimeout(b.sideCtx, 30*time.Second)
+		select {
+		case <-b.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	b.side.Go(func() {
 		defer cancel()
 		changed, err := b.catalogue.refresh(ctx, b.cfg.Remote.Call)
 		if err != nil {

@@ -85,8 +85,10 @@ func (r *reply) cutEvents() (cursor int64, ok bool) {
 	r.structured.set("events", encode(events[:kept]))
 	r.structured.set("cursor", encode(cursor))
 	text := before + bellman.EscapeText(string(r.structured.raw()))
-	r.o.set("content", encode([]textBlock{{"text", text}, {"text",
-		"This answer was cut to fit. More events are waiting: call bellman_sync again with the cursor above."}}))
+	r.o.set("content", encode([]textBlock{{"text", text}, {
+		"text",
+		"This answer was cut to fit. More events are waiting: call bellman_sync again with the cursor above.",
+	}}))
 	r.o.remove("structuredContent")
 	return cursor, true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // object is a JSON object whose members keep their order and their bytes, so
@@ -43,9 +44,9 @@ func parseObject(raw json.RawMessage) (object, error) {
 }
 
 func (o object) get(key string) json.RawMessage {
-	for i := len(o) - 1; i >= 0; i-- { // the last of a repeated key counts, as in encoding/json
-		if o[i].key == key {
-			return o[i].raw
+	for _, m := range slices.Backward(o) { // the last of a repeated key counts, as in encoding/json
+		if m.key == key {
+			return m.raw
 		}
 	}
 	return nil
@@ -62,7 +63,7 @@ func (o object) text(key string) string {
 
 // set replaces the member in its place or appends it.
 func (o *object) set(key string, raw json.RawMessage) {
-	for i := len(*o) - 1; i >= 0; i-- {
+	for i := range slices.Backward(*o) {
 		if (*o)[i].key == key {
 			(*o)[i].raw = raw
 			return

@@ -3,14 +3,10 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/queue"
 )
-
-// settleTime bounds what is done once a reply's fate is known.
-const settleTime = 5 * time.Second
 
 // observe reports what a result shows of this person's memberships to the
 // queue, which is how a room comes to be watched. A result that is an error
@@ -93,14 +89,5 @@ func (b *Bridge) touch(ctx context.Context, o own, m queue.Member, from int64) {
 func (b *Bridge) end(ctx context.Context, o own, m queue.Member, why string) {
 	if err := o.End(ctx, o.id, m, why); err != nil {
 		b.cfg.Log.Warn("the end of a membership was not noted", "room", m.Room, "error", err)
-	}
-}
-
-// settle runs f with a context that outlives the call, for the receipts.
-func (b *Bridge) settle(what string, f func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.sideCtx), settleTime)
-	defer cancel()
-	if err := f(ctx); err != nil {
-		b.cfg.Log.Warn("a reply could not be settled", "what", what, "error", err)
 	}
 }

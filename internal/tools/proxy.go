@@ -61,7 +61,7 @@ func (b *Bridge) forward(ctx context.Context, c Call, params json.RawMessage, ke
 		raw, err = b.cfg.Remote.Call(ctx, c.Method, params)
 	}
 	if err == nil {
-		b.refreshCatalogue()
+		b.refreshCatalogue(ctx)
 		return raw, again, nil
 	}
 	a := b.report(c, key, err, again)

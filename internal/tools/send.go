@@ -1,9 +1,8 @@
 package tools
 
 import (
-	"encoding/json"
-
 	"crypto/rand"
+	"encoding/json"
 )
 
 // withIdempotencyKey gives a bellman_send that has none a key of its own, so

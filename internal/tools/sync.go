@@ -84,19 +84,17 @@ func (b *Bridge) handOver(ctx context.Context, m queue.Member, since int64, r *r
 		h = b.hold(ctx, m) // the sign-in came in the middle of this call
 	}
 	return Answer{Result: result, Receipt: Receipt{
-		Written: func() {
-			b.settle("sync", func(ctx context.Context) error {
-				var err error
-				if h.sync != nil {
-					err = h.sync.Done(ctx, since, s.Cursor)
-				}
-				if end != "" {
-					err = errors.Join(err, o.End(ctx, o.id, m, end))
-				}
-				return err
-			})
+		Written: func(ctx context.Context) error {
+			var err error
+			if h.sync != nil {
+				err = h.sync.Done(ctx, since, s.Cursor)
+			}
+			if end != "" {
+				err = errors.Join(err, o.End(ctx, o.id, m, end))
+			}
+			return err
 		},
-		Lost: func(bool) { h.Cancel() },
+		Lost: func(context.Context, bool) error { h.Cancel(); return nil },
 	}}
 }
 

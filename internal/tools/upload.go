@@ -189,8 +189,10 @@ func (b *Bridge) place(ctx context.Context, c Call, a uploadArgs, kind string, b
 	if o, known := b.own(ctx); known {
 		b.touch(ctx, o, queue.Member{Room: a.SessionID, ID: a.MemberID}, number(r.structured.get("cursor")))
 	}
-	res := uploadResult{BlobID: blob.ID, Bytes: blob.Bytes, Type: blob.Type, Kind: kind,
-		Cursor: number(r.structured.get("cursor")), RoomMembers: r.structured.get("room_members")}
+	res := uploadResult{
+		BlobID: blob.ID, Bytes: blob.Bytes, Type: blob.Type, Kind: kind,
+		Cursor: number(r.structured.get("cursor")), RoomMembers: r.structured.get("room_members"),
+	}
 	if res.RoomMembers == nil {
 		res.RoomMembers = json.RawMessage("[]")
 	}

@@ -78,7 +78,7 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 		}
 		return failure("the event queue could not be read: %s. Nothing was lost; bellman_sync still reads the rooms.", explain(err))
 	}
-	return b.deliver(q, batch)
+	return deliver(q, batch)
 }
 
 func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) {
@@ -105,7 +105,7 @@ func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) 
 	return queue.Filter{Room: a.SessionID, Member: a.MemberID}, time.Duration(seconds * float64(time.Second)), nil
 }
 
-func (b *Bridge) deliver(q *queue.Queue, batch queue.Batch) Answer {
+func deliver(q *queue.Queue, batch queue.Batch) Answer {
 	res := waitResult{Count: len(batch.Deliveries), Events: []waitEvent{}, Remaining: batch.Remaining, Next: []waitNext{}}
 	for _, d := range batch.Deliveries {
 		res.Events = append(res.Events, asWaitEvent(d))
@@ -120,11 +120,9 @@ func (b *Bridge) deliver(q *queue.Queue, batch queue.Batch) Answer {
 	token := batch.Token
 	q.Sent(token)
 	answer.Receipt = Receipt{
-		Written: func() { b.settle("acknowledge", func(ctx context.Context) error { return q.Ack(ctx, token) }) },
-		Lost: func(left bool) {
-			b.settle("release", func(ctx context.Context) error { return q.Release(ctx, token, left) })
-		},
-		Recalled: func() { b.settle("recall", func(ctx context.Context) error { return q.Recall(ctx, token) }) },
+		Written:  func(ctx context.Context) error { return q.Ack(ctx, token) },
+		Lost:     func(ctx context.Context, left bool) error { return q.Release(ctx, token, left) },
+		Recalled: func(ctx context.Context) error { return q.Recall(ctx, token) },
 	}
 	return answer
 }
