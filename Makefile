@@ -31,6 +31,9 @@ bench: ## measure against the budgets, one line each
 bundle: ## pack the extension for this machine into build/out/bellman.mcpb
 	@go run ./build bundle
 
+release: ## make everything that is published; keys by FLAGS="--minisign-key FILE ..."
+	@go run ./build release $(FLAGS)
+
 bridge: ## build build/out/bellman-bridge
 	@go run ./build compile bridge
 

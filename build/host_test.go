@@ -189,6 +189,38 @@ func TestPackedBridgeAnswersOnEverySystem(t *testing.T) {
 	}
 }
 
+// The official inspector, which shares no code with us, lists the tools of the
+// packed bridge and calls one.
+func TestOfficialInspectorTalksToThePackedBridge(t *testing.T) {
+	dir, m := install(t)
+	packages := npm(t)
+	inspect := func(args ...string) string {
+		bridge := start(t, dir, "linux", "amd64", nil)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(packages, "node_modules", ".bin", "mcp-inspector"), append(append([]string{"--cli"}, bridge.Args...), args...)...)
+		cmd.Env, cmd.Dir = bridge.Env, packages
+		// The inspector hands on only what it is told to.
+		for _, pair := range bridge.Env {
+			if strings.HasPrefix(pair, "BELLMAN_") {
+				cmd.Args = append(cmd.Args, "-e", pair)
+			}
+		}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		}
+		return string(out)
+	}
+	list := inspect("--method", "tools/list")
+	for _, tool := range m.Tools {
+		if !strings.Contains(list, `"name": "`+tool.Name+`"`) {
+			t.Errorf("the inspector does not see %s", tool.Name)
+		}
+	}
+	if out := inspect("--method", "tools/call", "--tool-name", "bellman_whoami"); !strings.Contains(out, "source") {
+		t.Errorf("bellman_whoami through the inspector: %s", out)
+	}
+}
+
 // host is the other end of a bridge's standard input and output.
 type host struct {
 	t     *testing.T

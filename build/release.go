@@ -108,7 +108,7 @@ func (r *folder) fill(ctx context.Context, t terminal, s *signer, m mcpb.Manifes
 	if err := r.addPrograms(programs, from); err != nil {
 		return err
 	}
-	if err := r.addBundles(ctx, t, s, m, bridges); err != nil {
+	if err := r.addBundles(ctx, t, s, m, staging, bridges); err != nil {
 		return err
 	}
 	templates, err := fleetArchive()
@@ -157,7 +157,7 @@ func (r *folder) addPrograms(programs map[string]binary, from source) error {
 }
 
 // addBundles adds the bundle for every system and one for each.
-func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.Manifest, bridges map[string]binary) error {
+func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.Manifest, staging string, bridges map[string]binary) error {
 	if s.bundleCert == "" {
 		t.say("bundles: no signature inside, for there is no --bundle-cert")
 	}
@@ -176,7 +176,7 @@ func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.M
 		}
 		data, signed := packed.Bytes(), ""
 		if s.bundleCert != "" {
-			if data, err = s.seal(ctx, data); err != nil {
+			if data, err = s.seal(ctx, staging, data); err != nil {
 				return err
 			}
 			signed = "PKCS #7 inside"

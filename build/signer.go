@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"os"
@@ -94,11 +96,27 @@ func (s *signer) apple(ctx context.Context, staging string, data []byte) ([]byte
 	return os.ReadFile(path)
 }
 
-// seal puts a signature into a bundle.
-func (s *signer) seal(ctx context.Context, bundle []byte) ([]byte, error) {
+// seal puts a signature into a bundle. The first certificate of the file is
+// the signer's, those behind it lead to the authority.
+func (s *signer) seal(ctx context.Context, staging string, bundle []byte) ([]byte, error) {
+	args := []string{
+		"cms", "-sign", "-binary", "-md", "sha256", "-outform", "DER",
+		"-signer", s.bundleCert, "-inkey", s.bundleKey,
+	}
+	text, err := os.ReadFile(s.bundleCert)
+	if err != nil {
+		return nil, err
+	}
+	if _, chain := pem.Decode(text); len(bytes.TrimSpace(chain)) > 0 {
+		path := filepath.Join(staging, "chain.pem")
+		defer os.Remove(path)
+		if err := os.WriteFile(path, chain, 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "-certfile", path)
+	}
 	return mcpb.Seal(bundle, func(content []byte) ([]byte, error) {
-		return execute(ctx, content, "openssl", "cms", "-sign", "-binary", "-md", "sha256", "-outform", "DER",
-			"-signer", s.bundleCert, "-certfile", s.bundleCert, "-inkey", s.bundleKey)
+		return execute(ctx, content, "openssl", args...)
 	})
 }
 

@@ -1,0 +1,278 @@
+package main_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"bellman.sh/desktop/internal/policy"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"howett.net/plist"
+)
+
+// template returns one file of the templates.
+func template(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("fleet", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// linux returns the policy that the template for Linux sets, as the bridge
+// reads it, and its keys. It has every key there is.
+func linux(t *testing.T) (policy.Policy, []string) {
+	t.Helper()
+	p, err := policy.ReadFile("fleet/linux/policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := reflect.ValueOf(p)
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			t.Errorf("the template does not set %s", v.Type().Field(i).Name)
+		}
+	}
+	var m map[string]any
+	if err := json.Unmarshal(template(t, "linux/policy.json"), &m); err != nil {
+		t.Fatal(err)
+	}
+	return p, slices.Sorted(maps.Keys(m))
+}
+
+// Every system's template sets the same, as the bridge reads it there. Folders
+// are spelt as each system does.
+func TestTemplatesSetTheSameEverywhere(t *testing.T) {
+	want, _ := linux(t)
+	for name, read := range map[string]func(t *testing.T) (policy.Policy, error){
+		"macOS": func(t *testing.T) (policy.Policy, error) {
+			return policy.ReadPreferences(payload(t, "macos/bellman.mobileconfig", policy.Domain))
+		},
+		"Windows": func(t *testing.T) (policy.Policy, error) {
+			values := registryFile(t, "windows/bellman.reg")
+			if values["uploadRoot"] == `C:\Bellman` {
+				values["uploadRoot"] = "/C/Bellman" // absolute where this test runs
+			}
+			data, err := json.Marshal(values)
+			if err != nil {
+				return policy.Policy{}, err
+			}
+			path := filepath.Join(t.TempDir(), "policy.json")
+			return readBack(path, data)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := read(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(policy.Policy{}, "Origin", "UploadRoot")); diff != "" {
+				t.Errorf("policy (-linux +%s):\n%s", name, diff)
+			}
+			if got.UploadRoot == "" {
+				t.Error("no upload folder")
+			}
+		})
+	}
+}
+
+func readBack(path string, data []byte) (policy.Policy, error) {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return policy.Policy{}, err
+	}
+	return policy.ReadFile(path)
+}
+
+// payload writes what a configuration profile sets in a domain as macOS does
+// when it installs the profile.
+func payload(t *testing.T, name, domain string) string {
+	t.Helper()
+	var profile struct {
+		PayloadContent []map[string]any
+		PayloadType    string
+	}
+	if _, err := plist.Unmarshal(template(t, name), &profile); err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range profile.PayloadContent {
+		if content["PayloadType"] != domain {
+			continue
+		}
+		data, err := plist.Marshal(content, plist.BinaryFormat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), domain+".plist")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Fatalf("%s has no payload for %s", name, domain)
+	return ""
+}
+
+var registryLine = regexp.MustCompile(`^"([^"]+)"=(?:"(.*)"|dword:([0-9a-f]{8})|hex\(7\):([0-9a-f,]+))$`)
+
+// registryFile returns the values that a .reg file sets.
+func registryFile(t *testing.T, name string) map[string]any {
+	t.Helper()
+	text := strings.ReplaceAll(string(template(t, name)), "\r\n", "\n")
+	text = strings.ReplaceAll(text, "\\\n  ", "")
+	if !strings.HasPrefix(text, "Windows Registry Editor Version 5.00\n") {
+		t.Fatalf("%s does not begin as the registry editor wants", name)
+	}
+	values := map[string]any{}
+	for line := range strings.Lines(text) {
+		m := registryLine.FindStringSubmatch(strings.TrimSpace(line))
+		switch {
+		case m == nil && strings.HasPrefix(line, `"`):
+			t.Fatalf("%s: cannot read %q", name, line)
+		case m == nil:
+		case m[3] != "":
+			values[m[1]] = m[3] == "00000001"
+		case m[4] != "":
+			values[m[1]] = multiString(t, m[4])
+		default:
+			values[m[1]] = strings.ReplaceAll(m[2], `\\`, `\`)
+		}
+	}
+	return values
+}
+
+func multiString(t *testing.T, text string) []string {
+	t.Helper()
+	raw, err := hex.DecodeString(strings.ReplaceAll(text, ",", ""))
+	if err != nil || len(raw)%2 != 0 {
+		t.Fatalf("read list %q: %v", text, err)
+	}
+	var units []uint16
+	for i := 0; i < len(raw); i += 2 {
+		units = append(units, uint16(raw[i])|uint16(raw[i+1])<<8)
+	}
+	joined, ended := strings.CutSuffix(string(utf16.Decode(units)), "\x00\x00")
+	if !ended {
+		t.Fatalf("list %q does not end with two zeros", joined)
+	}
+	return strings.Split(joined, "\x00")
+}
+
+// Windows' own tool imports the file and shows the values in their types.
+func TestRegistryFilesImport(t *testing.T) {
+	env := wine(t)
+	for name, key := range map[string]string{"windows/bellman.reg": `HKLM\SOFTWARE\Policies\Bellman`, "windows/claude.reg": `HKLM\SOFTWARE\Policies\Claude`} {
+		runIn(t, env, "wine", "reg", "import", filepath.Join("fleet", name))
+		cmd := exec.CommandContext(t.Context(), "wine", "reg", "query", key)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		runIn(t, env, "wine", "reg", "delete", key, "/f")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for value, want := range registryFile(t, name) {
+			kind := map[string]string{"string": "REG_SZ", "bool": "REG_DWORD", "[]string": "REG_MULTI_SZ"}[reflect.TypeOf(want).String()]
+			if !regexp.MustCompile(value + `\s+` + kind).Match(out) {
+				t.Errorf("%s: no %s of type %s in:\n%s", name, value, kind, out)
+			}
+		}
+	}
+}
+
+// Group policy, Jamf and the script for Intune name every key and no other.
+func TestTemplatesNameTheKeysOfThePolicy(t *testing.T) {
+	_, want := linux(t)
+	for name, pattern := range map[string]string{
+		"windows/Bellman.admx":         `valueName="(\w+)"`,
+		"jamf/sh.bellman.desktop.json": `(?m)^    "(\w+)": \{`,
+		"intune/Set-BellmanPolicy.ps1": `-Name (\w+)`,
+		"macos/bellman.mobileconfig":   `<key>([a-z]\w+)</key>`,
+		"windows/bellman.reg":          `(?m)^"(\w+)"=`,
+	} {
+		var got []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(template(t, name)), -1) {
+			got = append(got, m[1])
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("keys of %s (-policy +template):\n%s", name, diff)
+		}
+	}
+}
+
+// A text or a form that group policy refers to and does not find makes the
+// editor show nothing at all.
+func TestGroupPolicyFindsItsTexts(t *testing.T) {
+	admx, adml := template(t, "windows/Bellman.admx"), template(t, "windows/en-US/Bellman.adml")
+	for name, data := range map[string][]byte{"admx": admx, "adml": adml} {
+		for dec := xml.NewDecoder(strings.NewReader(string(data))); ; {
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`\$\((string|presentation)\.(\w+)\)`).FindAllSubmatch(admx, -1) {
+		if !strings.Contains(string(adml), "<"+string(m[1])+` id="`+string(m[2])+`"`) {
+			t.Errorf("there is no %s %s", m[1], m[2])
+		}
+	}
+	for _, m := range regexp.MustCompile(`refId="(\w+)"`).FindAllSubmatch(adml, -1) {
+		if !strings.Contains(string(admx), ` id="`+string(m[1])+`"`) {
+			t.Errorf("a form fills in %s, which no policy has", m[1])
+		}
+	}
+}
+
+// The old names of Claude Desktop's own keys have stopped working: where only
+// they are set, extensions count as forbidden.
+func TestTemplatesUseTheNewNamesOfClaudeDesktop(t *testing.T) {
+	for _, name := range []string{"macos/claude.mobileconfig", "windows/claude.reg"} {
+		text := string(template(t, name))
+		if strings.Contains(text, "Dxt") {
+			t.Errorf("%s uses an old name", name)
+		}
+		for _, key := range []string{"isDesktopExtensionEnabled", "isDesktopExtensionDirectoryEnabled", "isDesktopExtensionSignatureRequired"} {
+			if !strings.Contains(text, key) {
+				t.Errorf("%s does not set %s", name, key)
+			}
+		}
+	}
+	payload(t, "macos/claude.mobileconfig", "com.anthropic.claudefordesktop")
+}
+
+// The entry for fleets without extensions starts the bridge as the bundle does.
+func TestManagedServerStartsTheBridge(t *testing.T) {
+	var entries []struct {
+		Command string
+		Args    []string
+		Env     map[string]string
+	}
+	if err := json.Unmarshal(template(t, "claude/managedMcpServers.json"), &entries); err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || !filepath.IsAbs(entries[0].Command) {
+		t.Fatalf("entries = %+v, want one with an absolute command", entries)
+	}
+	if diff := cmp.Diff([]string{"--bundle"}, entries[0].Args); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	if entries[0].Env["BELLMAN_DELIVERY"] != "queue" || entries[0].Env["BELLMAN_KEY"] != "" {
+		t.Errorf("environment = %v", entries[0].Env)
+	}
+}
