@@ -23,6 +23,10 @@ const usage = `usage: bellman-hub <command> [flags]
 
 commands:
   serve     serve rooms until interrupted
+  check     verify a data directory
+  backup    copy a data directory while it is being served
+  key       add, list or revoke static keys
+  room      freeze or thaw a room
   version   print the version
 
 Run "bellman-hub <command> --help" for its flags.
@@ -43,6 +47,10 @@ type console struct {
 func commands() []command {
 	return []command{
 		{"serve", serve},
+		{"check", check},
+		{"backup", backup},
+		{"key", keyCommand},
+		{"room", roomCommand},
 		{"version", printVersion},
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"bellman.sh/desktop/internal/hub"
 )
 
+// defaultData is where state is kept when nothing else is said.
+const defaultData = "bellman-hub-data"
+
 // grace is how long a stop waits for requests that are being answered.
 const grace = 10 * time.Second
 
@@ -31,7 +34,7 @@ func serve(ctx context.Context, c console, args []string) error {
 	var s serving
 	flags := c.newFlags("serve", "serve [flags]")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:3900", "`address` to listen on; port 0 picks a free one")
-	flags.StringVar(&s.data, "data", "bellman-hub-data", "`directory` of all state, or :memory: for none")
+	flags.StringVar(&s.data, "data", defaultData, "`directory` of all state, or :memory: for none")
 	flags.StringVar(&s.publicURL, "public-url", "", "`origin` people reach the hub at, when it is not the listening address")
 	flags.BoolVar(&s.devKeys, "dev-keys", false, "accept the three development keys")
 	flags.StringVar(&s.logLevel, "log", "warn", "log `level`: debug, info, warn or error")

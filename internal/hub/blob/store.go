@@ -85,31 +85,37 @@ func (s *Store) Put(ctx context.Context, body io.Reader, length int64) (Stored, 
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // It never fails.
 	id := hex.EncodeToString(raw[:])
-	if err := s.root.Mkdir(id[:2], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	head, err := s.putAs(ctx, id, body, length)
+	if err != nil {
 		return Stored{}, fmt.Errorf("put blob: %w", err)
 	}
-	beside := place(id) + ".part"
-	head, err := s.write(ctx, beside, body, length)
-	if err != nil {
-		return Stored{}, errors.Join(err, ignoreMissing(s.root.Remove(beside)))
-	}
-	if err := s.root.Rename(beside, place(id)); err != nil {
-		return Stored{}, errors.Join(fmt.Errorf("put blob: %w", err), ignoreMissing(s.root.Remove(beside)))
-	}
-	if err := s.syncDir(id[:2]); err != nil {
-		return Stored{}, err
-	}
 	return Stored{ID: id, Bytes: length, Head: head}, nil
+}
+
+// putAs stores a body under an id.
+func (s *Store) putAs(ctx context.Context, id string, body io.Reader, length int64) (head []byte, err error) {
+	if err := s.root.Mkdir(id[:2], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	beside := place(id) + ".part"
+	head, err = s.write(ctx, beside, body, length)
+	if err == nil {
+		err = s.root.Rename(beside, place(id))
+	}
+	if err != nil {
+		return nil, errors.Join(err, ignoreMissing(s.root.Remove(beside)))
+	}
+	return head, s.syncDir(id[:2])
 }
 
 func (s *Store) write(ctx context.Context, name string, body io.Reader, length int64) (head []byte, err error) {
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("put blob: %w", err)
+		return nil, err
 	}
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
-			err = fmt.Errorf("put blob: %w", e)
+			err = e
 		}
 	}()
 	// One byte more than announced tells a body that is too long.
@@ -123,10 +129,10 @@ func (s *Store) write(ctx context.Context, name string, body io.Reader, length i
 	case errors.Is(err, io.ErrUnexpectedEOF), err == nil && n != length:
 		return nil, ErrLength
 	case err != nil:
-		return nil, fmt.Errorf("put blob: %w", err)
+		return nil, err
 	}
 	if err := f.Sync(); err != nil {
-		return nil, fmt.Errorf("put blob: %w", err)
+		return nil, err
 	}
 	return head, nil
 }
@@ -148,11 +154,11 @@ func (c *ctxReader) Read(p []byte) (int, error) {
 func (s *Store) syncDir(name string) error {
 	d, err := s.root.Open(name)
 	if err != nil {
-		return fmt.Errorf("put blob: %w", err)
+		return err
 	}
 	defer func() { _ = d.Close() }()
 	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
-		return fmt.Errorf("put blob: %w", err)
+		return err
 	}
 	return nil
 }
@@ -199,5 +205,35 @@ func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	return err
+}
+
+// CopyTo copies every whole blob that to lacks.
+func (s *Store) CopyTo(ctx context.Context, to *Store) error {
+	return fs.WalkDir(s.root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !ID(d.Name()) {
+			return ignoreMissing(err)
+		}
+		if err := s.copyOne(ctx, to, d.Name()); err != nil {
+			return fmt.Errorf("copy blob %s: %w", d.Name(), err)
+		}
+		return nil
+	})
+}
+
+func (s *Store) copyOne(ctx context.Context, to *Store, id string) error {
+	if _, err := to.root.Stat(place(id)); err == nil {
+		return nil
+	}
+	from, err := s.root.Open(place(id))
+	if err != nil {
+		return ignoreMissing(err) // Swept since it was listed.
+	}
+	defer func() { _ = from.Close() }()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = to.putAs(ctx, id, from, info.Size())
 	return err
 }

@@ -193,3 +193,51 @@ func (h *House) Unpublish(ctx context.Context, who account.Identity, id string) 
 		return &record{At: now, Public: &private}, nil
 	})
 }
+
+// Verify folds every room from its log and shows each of its blobs to blob.
+// It returns how many rooms there are, and the first thing that is wrong.
+func (h *House) Verify(ctx context.Context, blob func(b Blob) error) (int, error) {
+	rooms := 0
+	for _, space := range []string{markOpen, markClosed} {
+		marks, err := h.log.Find(ctx, space, "", 0)
+		if err != nil {
+			return rooms, err
+		}
+		for _, m := range marks {
+			if err := h.verifyRoom(ctx, m.Room, blob); err != nil {
+				return rooms, fmt.Errorf("room %s: %w", m.Room, err)
+			}
+			rooms++
+		}
+	}
+	return rooms, nil
+}
+
+func (h *House) verifyRoom(ctx context.Context, id string, blob func(b Blob) error) error {
+	r, leave, err := h.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var blobs []Blob
+	r.look(func(s *state, _ int64) {
+		for i, e := range s.events {
+			if e.Cursor != int64(i)+1 {
+				err = fmt.Errorf("event %d has cursor %d", i+1, e.Cursor)
+				return
+			}
+		}
+		for _, b := range s.blobs {
+			blobs = append(blobs, b)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range blobs {
+		if err := blob(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
