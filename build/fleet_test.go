@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -132,7 +133,7 @@ var registryLine = regexp.MustCompile(`^"([^"]+)"=(?:"(.*)"|dword:([0-9a-f]{8})|
 // registryFile returns the values that a .reg file sets.
 func registryFile(t *testing.T, name string) map[string]any {
 	t.Helper()
-	text := strings.ReplaceAll(string(template(t, name)), "\r\n", "\n")
+	text := strings.ReplaceAll(registryText(t, name), "\r\n", "\n")
 	text = strings.ReplaceAll(text, "\\\n  ", "")
 	if !strings.HasPrefix(text, "Windows Registry Editor Version 5.00\n") {
 		t.Fatalf("%s does not begin as the registry editor wants", name)
@@ -155,41 +156,74 @@ func registryFile(t *testing.T, name string) map[string]any {
 	return values
 }
 
+// registryText reads a file as the registry editor writes it: UTF-16 with a
+// mark in front. In any other form a list is read wrongly.
+func registryText(t *testing.T, name string) string {
+	t.Helper()
+	text, marked := strings.CutPrefix(wide(template(t, name)), "\ufeff")
+	if !marked {
+		t.Fatalf("%s is not UTF-16", name)
+	}
+	return text
+}
+
+func wide(raw []byte) string {
+	var units []uint16
+	for i := 0; i+1 < len(raw); i += 2 {
+		units = append(units, uint16(raw[i])|uint16(raw[i+1])<<8)
+	}
+	return string(utf16.Decode(units))
+}
+
 func multiString(t *testing.T, text string) []string {
 	t.Helper()
 	raw, err := hex.DecodeString(strings.ReplaceAll(text, ",", ""))
 	if err != nil || len(raw)%2 != 0 {
 		t.Fatalf("read list %q: %v", text, err)
 	}
-	var units []uint16
-	for i := 0; i < len(raw); i += 2 {
-		units = append(units, uint16(raw[i])|uint16(raw[i+1])<<8)
-	}
-	joined, ended := strings.CutSuffix(string(utf16.Decode(units)), "\x00\x00")
+	joined, ended := strings.CutSuffix(wide(raw), "\x00\x00")
 	if !ended {
 		t.Fatalf("list %q does not end with two zeros", joined)
 	}
 	return strings.Split(joined, "\x00")
 }
 
-// Windows' own tool imports the file and shows the values in their types.
-func TestRegistryFilesImport(t *testing.T) {
+// Windows' own tool imports the file, and the bridge that ships for Windows
+// says what is in force.
+func TestRegistryFileGovernsTheBridge(t *testing.T) {
 	env := wine(t)
-	for name, key := range map[string]string{"windows/bellman.reg": `HKLM\SOFTWARE\Policies\Bellman`, "windows/claude.reg": `HKLM\SOFTWARE\Policies\Claude`} {
-		runIn(t, env, "wine", "reg", "import", filepath.Join("fleet", name))
-		cmd := exec.CommandContext(t.Context(), "wine", "reg", "query", key)
+	dir, _ := install(t)
+	ask := func(name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "wine", append([]string{name}, args...)...)
 		cmd.Env = env
 		out, err := cmd.CombinedOutput()
-		runIn(t, env, "wine", "reg", "delete", key, "/f")
 		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 		}
-		for value, want := range registryFile(t, name) {
-			kind := map[string]string{"string": "REG_SZ", "bool": "REG_DWORD", "[]string": "REG_MULTI_SZ"}[reflect.TypeOf(want).String()]
-			if !regexp.MustCompile(value + `\s+` + kind).Match(out) {
-				t.Errorf("%s: no %s of type %s in:\n%s", name, value, kind, out)
-			}
+		return string(out)
+	}
+	bridge := filepath.Join(dir, "server", "bellman-bridge.exe")
+	if out := ask(bridge, "policy"); !strings.Contains(out, "no policy") {
+		t.Errorf("before the import: %s", out)
+	}
+	t.Cleanup(func() {
+		remove := exec.Command("wine", "reg", "delete", `HKLM\SOFTWARE\Policies\Bellman`, "/f")
+		remove.Env = env
+		_ = remove.Run()
+	})
+	ask("reg", "import", "fleet/windows/bellman.reg")
+	out := ask(bridge, "policy")
+	for key, value := range registryFile(t, "windows/bellman.reg") {
+		want := fmt.Sprint(value)
+		if list, ok := value.([]string); ok {
+			want = strings.Join(list, " ")
 		}
+		if !regexp.MustCompile(key + `\s+` + regexp.QuoteMeta(want)).MatchString(out) {
+			t.Errorf("no %s %s in force:\n%s", key, want, out)
+		}
+	}
+	if !strings.Contains(out, `HKLM\SOFTWARE\Policies\Bellman`) {
+		t.Errorf("it does not say where that stands:\n%s", out)
 	}
 }
 
@@ -201,7 +235,6 @@ func TestTemplatesNameTheKeysOfThePolicy(t *testing.T) {
 		"jamf/sh.bellman.desktop.json": `(?m)^    "(\w+)": \{`,
 		"intune/Set-BellmanPolicy.ps1": `-Name (\w+)`,
 		"macos/bellman.mobileconfig":   `<key>([a-z]\w+)</key>`,
-		"windows/bellman.reg":          `(?m)^"(\w+)"=`,
 	} {
 		var got []string
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(template(t, name)), -1) {
@@ -244,6 +277,9 @@ func TestGroupPolicyFindsItsTexts(t *testing.T) {
 func TestTemplatesUseTheNewNamesOfClaudeDesktop(t *testing.T) {
 	for _, name := range []string{"macos/claude.mobileconfig", "windows/claude.reg"} {
 		text := string(template(t, name))
+		if strings.HasSuffix(name, ".reg") {
+			text = registryText(t, name)
+		}
 		if strings.Contains(text, "Dxt") {
 			t.Errorf("%s uses an old name", name)
 		}
