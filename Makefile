@@ -4,9 +4,10 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint fmt bench bundle bridge hub release tools setup clean
 
-# The linter is built once for each state of its pinned module.
+# The linters are built once for each state of their pinned modules.
 LINT_KEY := $(shell cksum build/tools/go.sum | cut -d' ' -f1)
 LINT := .cache/bin/golangci-lint-$(LINT_KEY)
+ACTIONLINT := .cache/bin/actionlint-1.7.12
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,10 +18,11 @@ demo: ## watch two agents meet in a room, with a bridge killed half-way
 test: setup ## install what the tests need, then run all of them under the race detector
 	go test -race -shuffle=on -timeout 20m ./...
 
-lint: $(LINT) ## check style, formatting and the arrows between packages
+lint: $(LINT) $(ACTIONLINT) ## check style, formatting and the arrows between packages
 	$(LINT) run ./...
 	$(LINT) fmt --diff
 	go run ./build arrows $(LINT)
+	$(ACTIONLINT)
 
 fmt: $(LINT) ## format every Go file
 	$(LINT) fmt
@@ -40,7 +42,7 @@ bridge: ## build build/out/bellman-bridge
 hub: ## build build/out/bellman-hub
 	@go run ./build compile hub
 
-tools: $(LINT) setup ## build the pinned linter and install what the tests need
+tools: $(LINT) $(ACTIONLINT) setup ## build the pinned linter and install what the tests need
 
 setup:
 	@sh build/setup.sh
@@ -52,3 +54,7 @@ $(LINT): build/tools/go.mod build/tools/go.sum
 	@mkdir -p $(@D)
 	@echo 'building the pinned linter (about eight minutes the first time)'
 	go build -modfile=build/tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(ACTIONLINT): build/tools/actionlint/go.mod
+	@mkdir -p $(@D)
+	go build -modfile=$< -o $@ github.com/rhysd/actionlint/cmd/actionlint

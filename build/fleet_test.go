@@ -62,9 +62,11 @@ func TestTemplatesSetTheSameEverywhere(t *testing.T) {
 	want, _ := linux(t)
 	for name, read := range map[string]func(t *testing.T) (policy.Policy, error){
 		"macOS": func(t *testing.T) (policy.Policy, error) {
+			t.Helper()
 			return policy.ReadPreferences(payload(t, "macos/bellman.mobileconfig", policy.Domain))
 		},
 		"Windows": func(t *testing.T) (policy.Policy, error) {
+			t.Helper()
 			values := registryFile(t, "windows/bellman.reg")
 			if values["uploadRoot"] == `C:\Bellman` {
 				values["uploadRoot"] = "/C/Bellman" // absolute where this test runs

@@ -317,7 +317,6 @@ func (h *host) leave() {
 		}
 	case <-time.After(30 * time.Second):
 		_ = h.cmd.Process.Kill()
-		h.t.Errorf("the bridge is still there after its input was closed\n%s", h.errs)
-		_ = <-gone
+		h.t.Errorf("the bridge is still there after its input was closed (%v)\n%s", <-gone, h.errs)
 	}
 }

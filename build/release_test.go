@@ -142,6 +142,7 @@ func TestReleaseOfACleanClone(t *testing.T) {
 // A signed bundle must still install: the host's reader wants the comment of
 // the ZIP file to be as long as it says.
 func strict(t *testing.T, path string) {
+	t.Helper()
 	needs(t, "node")
 	cmd := exec.CommandContext(t.Context(), "node", "-e", yauzl, path)
 	cmd.Dir = npm(t)
@@ -151,6 +152,7 @@ func strict(t *testing.T, path string) {
 }
 
 func statements(t *testing.T, dir string) {
+	t.Helper()
 	var statement struct {
 		Subject []struct {
 			Name   string
@@ -205,6 +207,7 @@ func readJSON(t *testing.T, path string, v any) {
 
 // flips changes 200 bits, spread over one bundle, and one in each other file.
 func flips(t *testing.T, root, dir string, k keys) {
+	t.Helper()
 	bundle := filepath.Join(dir, "bellman-windows.mcpb")
 	info, err := os.Stat(bundle)
 	if err != nil {
@@ -249,6 +252,7 @@ func flipped(t *testing.T, root, path string, at int64, k keys) {
 // rewritten does what somebody does who can change the download but not the
 // repository. Both verifiers must notice.
 func rewritten(t *testing.T, root, dir string, k keys) {
+	t.Helper()
 	forged := t.TempDir()
 	if err := os.CopyFS(forged, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
