@@ -13,6 +13,9 @@ import (
 // The program itself is a command of the scripts, so that they see its exit
 // codes and streams.
 func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){
 		"bellman-hub": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -31,6 +31,9 @@ import (
 // Identity is who a bearer token is.
 type Identity = account.Identity
 
+// Provider is an OpenID Connect provider.
+type Provider = signin.OIDC
+
 // Config says what a hub is made of.
 type Config struct {
 	// Data is the directory of all state, or ":memory:" for none.
@@ -42,6 +45,15 @@ type Config struct {
 	// PublicURL is the origin people reach the hub at, when it is not the one
 	// it listens on. It fixes issuer and resource.
 	PublicURL string
+	// Provider signs people in. Without one they give a name, which works over
+	// loopback alone.
+	Provider *Provider
+	// Rate is how many requests a second one credential may make; 0 is no
+	// limit. An address may stand for twenty of them.
+	Rate float64
+	// BehindProxy says that the last address in X-Forwarded-For is the
+	// client's.
+	BehindProxy bool
 	// Now is the clock of everything that is dated or expires; time.Now when
 	// nil.
 	Now func() time.Time
@@ -60,6 +72,7 @@ type Hub struct {
 	signin  *signin.Server
 	keys    keyring
 	tools   map[string]tool
+	metrics *metrics
 	connect sqlite.Shelf // previews waiting for their confirmation
 	presets sqlite.Shelf
 	creates sqlite.Shelf
@@ -110,12 +123,12 @@ func Open(ctx context.Context, cfg Config) (*Hub, error) {
 		blobs: blobs, house: room.NewHouse(db, cfg.Now, blobs.Remove, cfg.Log),
 		keys:    newKeyring(cfg, db),
 		connect: db.Shelf("connects"), presets: db.Shelf("presets"), creates: db.Shelf("creates"),
-		public: public, stopping: make(chan struct{}),
+		metrics: newMetrics(), public: public, stopping: make(chan struct{}),
 	}
 	if h.tools, err = h.toolTable(); err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	if h.signin, err = signin.New(ctx, signin.Options{Shelves: db, Now: cfg.Now, Log: cfg.Log}); err != nil {
+	if h.signin, err = signin.New(ctx, signin.Options{Shelves: db, Now: cfg.Now, Log: cfg.Log, Provider: cfg.Provider}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open authorization server: %w", err), h.release())
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -162,5 +175,5 @@ func (h *Hub) Handler(base string) http.Handler {
 			f = &front{}
 		}
 	}
-	return f.guard(h.routes())
+	return h.metrics.measure(f.guard(h.limit(h.routes(f))))
 }

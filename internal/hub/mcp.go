@@ -85,7 +85,14 @@ func (h *Hub) newMCP() http.Handler {
 
 // call checks the arguments and runs the tool. Whatever goes wrong is a
 // result that a model can read, never a protocol error.
-func (h *Hub) call(ctx context.Context, t tool, raw json.RawMessage) *mcp.CallToolResult {
+func (h *Hub) call(ctx context.Context, t tool, raw json.RawMessage) (result *mcp.CallToolResult) {
+	defer func() {
+		outcome := "ok"
+		if result == nil || result.IsError {
+			outcome = "error"
+		}
+		h.metrics.calls.WithLabelValues(t.Name, outcome).Inc()
+	}()
 	if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
 		raw = json.RawMessage(`{}`)
 	}
@@ -102,7 +109,7 @@ func (h *Hub) call(ctx context.Context, t tool, raw json.RawMessage) *mcp.CallTo
 		}
 		return failure("the hub could not do this; nothing is known to have changed, try again")
 	}
-	result, err := success(a)
+	result, err = success(a)
 	if err != nil {
 		h.log.ErrorContext(ctx, "tool answer", "tool", t.Name, "error", err)
 		return failure("the hub could not write its answer")

@@ -18,7 +18,7 @@ import (
 // maxItem bounds the body of a surface write over HTTP.
 const maxItem = 64 << 10
 
-// problem is the body of a JSON error. (See protocol.md 5.3.)
+// problem is the body of a JSON error. See protocol.md 5.3.
 type problem struct {
 	Error       string `json:"error"`
 	Description string `json:"error_description"`

@@ -13,7 +13,7 @@ import (
 const Version = "0.1.0"
 
 // routes is everything the hub answers, apart from the guard before it.
-func (h *Hub) routes() http.Handler {
+func (h *Hub) routes(f *front) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /mcp", h.authenticated(h.newMCP()))
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, _ *http.Request) {
@@ -30,6 +30,13 @@ func (h *Hub) routes() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]any{"ok": true, "service": "bellman", "at": bellman.FormatTime(h.now())})
 	})
 	mux.HandleFunc("GET /account", h.serveAccount)
+	mux.Handle("GET /metrics", h.serveMetrics(f))
+	h.signinRoutes(mux)
+	return withoutSlash(mux)
+}
+
+// signinRoutes are those of the authorization server.
+func (h *Hub) signinRoutes(mux *http.ServeMux) {
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			h.signin.ServeResource(w, originOf(r.Context()))
@@ -50,7 +57,12 @@ func (h *Hub) routes() http.Handler {
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
 		h.signin.Token(w, r, originOf(r.Context()))
 	})
-	return withoutSlash(mux)
+	mux.HandleFunc("POST /authorize/oidc", func(w http.ResponseWriter, r *http.Request) {
+		h.signin.AuthorizeProvider(w, r, originOf(r.Context()))
+	})
+	mux.HandleFunc("GET /callback/oidc", func(w http.ResponseWriter, r *http.Request) {
+		h.signin.Callback(w, r, originOf(r.Context()))
+	})
 }
 
 // withoutSlash ignores slashes at the end of a path, as the service does.

@@ -50,6 +50,8 @@ func (h *Hub) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	h.sockets.Add(1)
 	defer h.sockets.Done()
+	h.metrics.sockets.Inc()
+	defer h.metrics.sockets.Dec()
 	// The request's context does not outlive the handshake in any useful way.
 	life, end := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer end()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"bellman.sh/desktop/internal/bellman"
 )
@@ -12,7 +13,7 @@ import (
 const asking = "Members listed here: reply now with bellman_send type progress, {note, step?, eta_seconds?}, saying what you are busy with."
 
 // Beat appends the heartbeats and housekeeping notices that have fallen due
-// in any room. (protocol.md 4.7)
+// in any room. See protocol.md 4.7.
 func (h *House) Beat(ctx context.Context) error {
 	marks, err := h.log.Find(ctx, markBeat, "", 0)
 	if err != nil {
@@ -116,33 +117,33 @@ func (r *Room) keepHouse(s *state, rec *record, now int64) error {
 	if rules == nil {
 		return nil
 	}
-	if after := rules.QuietAfter.Milliseconds(); after > 0 {
-		for _, m := range s.seated() {
-			if r.sockets[m.User] > 0 || now-m.seen < after {
-				continue
-			}
-			if err := s.notice(rec, memberQuiet, m.ID, map[string]any{"member_id": m.ID}, m.seen, now); err != nil {
-				return err
-			}
+	for _, m := range s.seated() {
+		if r.sockets[m.User] > 0 || !overdue(m.seen, now, rules.QuietAfter) {
+			continue
+		}
+		if err := s.notice(rec, memberQuiet, m.ID, map[string]any{"member_id": m.ID}, m.seen, now); err != nil {
+			return err
 		}
 	}
-	if after := rules.AnswerWithin.Milliseconds(); after > 0 {
-		for _, q := range s.requests {
-			if q.closed || now-q.at < after {
-				continue
-			}
-			about := map[string]any{"cursor": q.cursor}
-			if err := s.notice(rec, requestUnanswered, strconv.FormatInt(q.cursor, 10), about, q.at, now); err != nil {
-				return err
-			}
+	for _, q := range s.requests {
+		if q.closed || !overdue(q.at, now, rules.AnswerWithin) {
+			continue
+		}
+		about := map[string]any{"cursor": q.cursor}
+		if err := s.notice(rec, requestUnanswered, strconv.FormatInt(q.cursor, 10), about, q.at, now); err != nil {
+			return err
 		}
 	}
-	if after := rules.IdleAfter.Milliseconds(); after > 0 {
-		if since := s.lastSaid(); now-since >= after {
-			return s.notice(rec, roomIdle, "", nil, since, now)
-		}
+	if since := s.lastSaid(); overdue(since, now, rules.IdleAfter) {
+		return s.notice(rec, roomIdle, "", nil, since, now)
 	}
 	return nil
+}
+
+// overdue reports whether a silence has lasted as long as a rule allows; a
+// rule of 0 is none.
+func overdue(since, now int64, after time.Duration) bool {
+	return after > 0 && now-since >= after.Milliseconds()
 }
 
 // lastSaid is when the room last heard anything but its own housekeeping.

@@ -8,8 +8,8 @@ import (
 )
 
 // MayUpload reports why a member may not upload bytes into a room, before any
-// of them is read. Asking counts as being heard from. (protocol.md 5.4, up to
-// the quota)
+// of them is read. Asking counts as being heard from. See protocol.md 5.4, up
+// to the quota.
 func (h *House) MayUpload(ctx context.Context, who account.Identity, id, handle string, bytes int64) error {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {
@@ -17,8 +17,7 @@ func (h *House) MayUpload(ctx context.Context, who account.Identity, id, handle 
 	}
 	defer leave()
 	return r.change(ctx, func(s *state, now int64) (*record, error) {
-		_, rec, err := uploading(s, who, handle, bytes, now)
-		return rec, err
+		return uploading(s, who, handle, bytes, now)
 	})
 }
 
@@ -31,7 +30,7 @@ func (h *House) Charge(ctx context.Context, who account.Identity, id string, b B
 	}
 	defer leave()
 	return r.change(ctx, func(s *state, now int64) (*record, error) {
-		_, rec, err := uploading(s, who, b.Member, b.Bytes, now)
+		rec, err := uploading(s, who, b.Member, b.Bytes, now)
 		if err != nil {
 			return rec, err
 		}
@@ -42,25 +41,25 @@ func (h *House) Charge(ctx context.Context, who account.Identity, id string, b B
 
 // uploading is the gate of an upload: who the member is comes before what the
 // room is like, so that a stranger learns nothing of it.
-func uploading(s *state, who account.Identity, handle string, bytes, now int64) (*member, *record, error) {
+func uploading(s *state, who account.Identity, handle string, bytes, now int64) (*record, error) {
 	if _, err := s.own(who.UserID, handle); err != nil {
-		return nil, nil, errNotFound()
+		return nil, errNotFound()
 	}
-	m, rec, err := gate(s, who, handle, manifest.WriteSurface, now)
+	_, rec, err := gate(s, who, handle, manifest.WriteSurface, now)
 	if err != nil {
-		return nil, rec, err
+		return rec, err
 	}
 	if used, ceiling := s.blobBytes, s.charter.Ceiling; used+bytes > ceiling {
-		return nil, rec, &Error{
+		return rec, &Error{
 			Code: OverQuota, Text: "the room's blobs would pass its ceiling", Used: used, Ceiling: ceiling,
 		}
 	}
-	return m, rec, nil
+	return rec, nil
 }
 
 // Download returns what the service knows of a blob, for somebody with a seat
 // that was not removed. A stranger, an unknown room and an unknown blob are
-// one answer. (protocol.md 5.5)
+// one answer. See protocol.md 5.5.
 func (h *House) Download(ctx context.Context, who account.Identity, id, blobID string) (Blob, error) {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

@@ -17,7 +17,7 @@ type Page struct {
 }
 
 // Events returns the newest events, or with after at least 0 the ones that
-// follow it, own ones included. Reading counts as nothing. (protocol.md 5.3)
+// follow it, own ones included. Reading counts as nothing. See protocol.md 5.3.
 func (h *House) Events(ctx context.Context, who account.Identity, id string, after int64) (Page, error) {
 	p := Page{Events: []bellman.Envelope[bellman.Event]{}, Cursor: max(after, 0)}
 	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *Room, _ int64) error {

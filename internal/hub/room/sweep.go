@@ -13,7 +13,7 @@ import (
 const abandonedAfter = 90 * 24 * time.Hour
 
 // Sweep closes abandoned rooms, removes the blobs that closed rooms no longer
-// show, and deletes the records whose time has passed. (protocol.md 4.6)
+// show, and deletes the records whose time has passed. See protocol.md 4.6.
 func (h *House) Sweep(ctx context.Context) error {
 	open, err := h.log.Find(ctx, markOpen, "", 0)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *House) evict(r *Room) {
 }
 
 // Delete purges a closed room at once, for its creator or an administrator of
-// its organization. (protocol.md 5.3)
+// its organization. See protocol.md 5.3.
 func (h *House) Delete(ctx context.Context, who account.Identity, id string) error {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {

@@ -3,7 +3,6 @@ package signin
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"net/http"
 	"net/url"
@@ -53,7 +52,7 @@ func (s *Server) Authorize(w http.ResponseWriter, r *http.Request, origin string
 		redirectTo(w, r, redirect, url.Values{"error": {code}, "error_description": {text}}, state)
 		return
 	}
-	if !s.forms(origin) {
+	if s.provider == nil && !s.forms(origin) {
 		errorPage(w, http.StatusServiceUnavailable, "No sign-in here", "This hub has no sign-in page at this address. Ask its operator for a key.")
 		return
 	}
@@ -67,10 +66,14 @@ func (s *Server) Authorize(w http.ResponseWriter, r *http.Request, origin string
 	}
 	cookie := random(32)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure follows the scheme: on loopback there is only http.
-		Name: csrfCookie, Value: cookie, Path: "/authorize", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: csrfCookie, Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		Secure: strings.HasPrefix(origin, "https:"), MaxAge: int(stateLife.Seconds()),
 	})
-	formPage(w, c.Name, redirect, s.formToken(cookie, req), req)
+	p := page{Title: "Sign in to this hub", Client: c.Name, CSRF: s.formToken(cookie, req), Req: req}
+	if s.provider != nil {
+		p.Provider = s.provider.name
+	}
+	formPage(w, p, redirect, s.provider)
 }
 
 // checkRequest returns the OAuth error of a request whose client and redirect
@@ -101,30 +104,18 @@ func (s *Server) forms(origin string) bool {
 }
 
 func (s *Server) formToken(cookie, req string) string {
-	return base64.RawURLEncoding.EncodeToString(s.mac(useForm, cookie+"\x00"+req))
+	return s.derive(cookie+"\x00"+req, useForm)
 }
 
 // AuthorizeLocal takes the form of Authorize's page and sends the browser
 // back to the client with a code.
 func (s *Server) AuthorizeLocal(w http.ResponseWriter, r *http.Request, origin string) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if err := r.ParseForm(); err != nil || !s.forms(origin) {
-		errorPage(w, http.StatusBadRequest, "Sign-in not understood", "Start the sign-in again.")
+	if s.provider != nil || !s.forms(origin) {
+		errorPage(w, http.StatusNotFound, "No such sign-in", "This hub does not sign people in by name.")
 		return
 	}
-	cookie, err := r.Cookie(csrfCookie)
-	req := r.PostForm.Get("req")
-	if err != nil || !hmac.Equal([]byte(r.PostForm.Get("csrf")), []byte(s.formToken(cookie.Value, req))) {
-		errorPage(w, http.StatusForbidden, "Sign-in not yours", "This form was not filled in where it was opened. Start the sign-in again.")
-		return
-	}
-	var a asked
-	if !s.open(useState, req, &a) || a.Origin != origin || s.now().Unix() >= a.Expires {
-		errorPage(w, http.StatusBadRequest, "Sign-in expired", "This page was open too long. Start the sign-in again.")
-		return
-	}
-	if r.PostForm.Has("deny") {
-		redirectTo(w, r, a.Redirect, url.Values{"error": {"access_denied"}, "error_description": {"the person refused"}}, a.State)
+	a, ok := s.submitted(w, r, origin)
+	if !ok {
 		return
 	}
 	name, ok := cleanName(r.PostForm.Get("name"))
@@ -138,6 +129,33 @@ func (s *Server) AuthorizeLocal(w http.ResponseWriter, r *http.Request, origin s
 		return
 	}
 	redirectTo(w, r, a.Redirect, url.Values{"code": {code}}, a.State)
+}
+
+// submitted reads the form of Authorize's page and makes sure that it was
+// shown in this very browser. When it returns false it has answered: the form
+// was no good, or the person refused.
+func (s *Server) submitted(w http.ResponseWriter, r *http.Request, origin string) (asked, bool) {
+	var a asked
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := r.ParseForm(); err != nil {
+		errorPage(w, http.StatusBadRequest, "Sign-in not understood", "Start the sign-in again.")
+		return a, false
+	}
+	cookie, err := r.Cookie(csrfCookie)
+	req := r.PostForm.Get("req")
+	if err != nil || !hmac.Equal([]byte(r.PostForm.Get("csrf")), []byte(s.formToken(cookie.Value, req))) {
+		errorPage(w, http.StatusForbidden, "Sign-in not yours", "This form was not filled in where it was opened. Start the sign-in again.")
+		return a, false
+	}
+	if !s.open(useState, req, &a) || a.Origin != origin || s.now().Unix() >= a.Expires {
+		errorPage(w, http.StatusBadRequest, "Sign-in expired", "This page was open too long. Start the sign-in again.")
+		return a, false
+	}
+	if r.PostForm.Has("deny") {
+		redirectTo(w, r, a.Redirect, url.Values{"error": {"access_denied"}, "error_description": {"the person refused"}}, a.State)
+		return a, false
+	}
+	return a, true
 }
 
 func (s *Server) issueCode(r *http.Request, a asked, id account.Identity) (string, error) {

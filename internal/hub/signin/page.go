@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // The pages carry no script and nothing from elsewhere.
@@ -19,26 +20,33 @@ button{font:inherit;margin:1rem .5rem 0 0;padding:.5rem 1rem;border-radius:.4rem
 button.go{background:#1f2937;color:#fff;border-color:#1f2937}
 </style></head><body><h1>{{.Title}}</h1>{{end}}
 {{define "form"}}{{template "head" .}}
-<p><strong>{{.Client}}</strong> wants to take part in Bellman rooms for you. Your name is what others in a room see.</p>
-<form method="post" action="/authorize/local">
+<p><strong>{{.Client}}</strong> wants to take part in Bellman rooms for you. Others in a room see {{if .Provider}}the address or name that {{.Provider}} gives{{else}}your name{{end}}.</p>
+<form method="post" action="{{if .Provider}}/authorize/oidc{{else}}/authorize/local{{end}}">
 <input type="hidden" name="csrf" value="{{.CSRF}}"><input type="hidden" name="req" value="{{.Req}}">
-<label for="name">Your name</label><input type="text" id="name" name="name" maxlength="80" required autofocus autocomplete="nickname">
-<button class="go" type="submit">Approve</button><button type="submit" name="deny" value="1" formnovalidate>Refuse</button>
+{{if .Provider}}<button class="go" type="submit">Approve with {{.Provider}}</button>
+{{else}}<label for="name">Your name</label><input type="text" id="name" name="name" maxlength="80" required autofocus autocomplete="nickname">
+<button class="go" type="submit">Approve</button>{{end}}<button type="submit" name="deny" value="1" formnovalidate>Refuse</button>
 </form></body></html>{{end}}
 {{define "error"}}{{template "head" .}}<p>{{.Text}}</p></body></html>{{end}}
 `))
 
 // page is what the templates show.
-type page struct{ Title, Text, Client, CSRF, Req string }
+type page struct{ Title, Text, Client, CSRF, Req, Provider string }
 
-func formPage(w http.ResponseWriter, client, redirect, csrf, req string) {
-	// The answer to the form redirects to the client, and browsers hold that
-	// to form-action as well.
-	target := ""
-	if u, err := url.Parse(redirect); err == nil {
-		target = " " + u.Scheme + "://" + u.Host
+func formPage(w http.ResponseWriter, p page, redirect string, through *provider) {
+	// The answer to the form redirects to the client, or to the provider, and
+	// browsers hold that to form-action as well.
+	targets := []string{"'self'"}
+	addresses := []string{redirect}
+	if through != nil {
+		addresses = append(addresses, through.config.Endpoint.AuthURL)
 	}
-	render(w, http.StatusOK, "form", "'self'"+target, page{Title: "Sign in to this hub", Client: client, CSRF: csrf, Req: req})
+	for _, address := range addresses {
+		if u, err := url.Parse(address); err == nil {
+			targets = append(targets, u.Scheme+"://"+u.Host)
+		}
+	}
+	render(w, http.StatusOK, "form", strings.Join(targets, " "), p)
 }
 
 func errorPage(w http.ResponseWriter, status int, title, text string) {

@@ -34,30 +34,40 @@ type Options struct {
 	Shelves *sqlite.DB
 	Now     func() time.Time
 	Log     *slog.Logger
+	// Provider signs people in, where there is one. Without it people give a
+	// name, on this machine alone.
+	Provider *OIDC
 }
 
 // Server is the authorization server. Every method that answers a request
 // takes the origin it was sent to, which is its issuer. Its methods may be
 // called from many goroutines.
 type Server struct {
-	now     func() time.Time
-	log     *slog.Logger
-	db      *sqlite.DB
-	secret  []byte // signs tokens and states
-	clients sqlite.Shelf
-	rates   sqlite.Shelf
-	codes   sqlite.Shelf
-	refresh sqlite.Shelf
+	now      func() time.Time
+	log      *slog.Logger
+	db       *sqlite.DB
+	secret   []byte // signs tokens and states
+	provider *provider
+	clients  sqlite.Shelf
+	rates    sqlite.Shelf
+	codes    sqlite.Shelf
+	refresh  sqlite.Shelf
 }
 
 // New returns a server over the state in o.Shelves. The signing secret is
-// made on first use and kept there.
+// made on first use and kept there. It asks the provider, if any, for its
+// metadata.
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{
 		now: o.Now, log: o.Log, db: o.Shelves,
 		clients: o.Shelves.Shelf("clients"), rates: o.Shelves.Shelf("registrations"),
 		codes: o.Shelves.Shelf("codes"), refresh: o.Shelves.Shelf("refresh"),
 	}
+	p, err := discover(ctx, o.Provider, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	s.provider = p
 	settings := o.Shelves.Shelf("settings")
 	secret, ok, err := settings.Get(ctx, "signing-secret")
 	if err != nil {
