@@ -21,7 +21,7 @@ func begin[T any](f func() (T, error)) *late[T] {
 }
 
 // get waits for the value as long as ctx lasts.
-func (l *late[T]) get(ctx context.Context) (T, error) { //nolint:ireturn // T is what the caller chose
+func (l *late[T]) get(ctx context.Context) (T, error) {
 	select {
 	case <-l.done:
 		return l.value, l.err

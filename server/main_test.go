@@ -333,8 +333,9 @@ func (b *bridge) collect(n int) waited {
 }
 
 // exit waits for the end of the process and returns how long it took.
-func (b *bridge) exit(limit time.Duration) time.Duration {
+func (b *bridge) exit() time.Duration {
 	b.t.Helper()
+	const limit = 10 * time.Second
 	began := time.Now()
 	select {
 	case <-b.done:

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,10 +24,10 @@ type joined struct {
 
 // join starts a hub and a bridge whose agent starts a room that a peer joins;
 // the peer's arrival has been taken.
-func join(t *testing.T, env ...string) (*joined, *bridge) {
+func join(t *testing.T) (*joined, *bridge) {
 	t.Helper()
 	h := hubtest.Start(t)
-	j := &joined{hub: h, profile: newProfile(t, h.URL+"/mcp", "qk_dev_jesse", env...)}
+	j := &joined{hub: h, profile: newProfile(t, h.URL+"/mcp", "qk_dev_jesse")}
 	b := j.profile.open(t)
 	var started struct {
 		SessionID string `json:"session_id"`
@@ -44,9 +45,7 @@ func join(t *testing.T, env ...string) (*joined, *bridge) {
 
 func (j *joined) seat(more map[string]any) map[string]any {
 	args := map[string]any{"session_id": j.room, "member_id": j.member}
-	for k, v := range more {
-		args[k] = v
-	}
+	maps.Copy(args, more)
 	return args
 }
 
@@ -72,7 +71,7 @@ func TestAPeersMessageWakesAWaitAndComesOnce(t *testing.T) {
 func TestAWatchResumesAfterARestartWithoutACall(t *testing.T) {
 	j, b := join(t)
 	b.in.Close()
-	b.exit(10 * time.Second)
+	b.exit()
 	j.peer.Say(t, "while you were away")
 	b = j.profile.open(t)
 	w := b.collect(2) // the input ended so soon that the arrival is not taken for read
@@ -171,7 +170,7 @@ func TestTheEndOfInputRightAfterAReplyBringsTheEventsBackFlagged(t *testing.T) {
 	j.peer.Say(t, "unread")
 	wantTexts(t, b.collect(1), "unread")
 	b.in.Close()
-	b.exit(10 * time.Second)
+	b.exit()
 	w := j.profile.open(t).collect(2)
 	wantTexts(t, w, "", "unread")
 	if !w.Events[1].Redelivered {
@@ -291,7 +290,7 @@ func TestSixtyFourWaitsDoNotHoldUpAQuickCall(t *testing.T) {
 		t.Errorf("whoami took %s", took)
 	}
 	b.in.Close()
-	if took := b.exit(10 * time.Second); took > 3*time.Second {
+	if took := b.exit(); took > 3*time.Second {
 		t.Errorf("gone after %s with waits open", took)
 	}
 }
@@ -302,7 +301,7 @@ func TestASignalEndsTheBridge(t *testing.T) {
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if took := b.exit(10 * time.Second); took > 3*time.Second {
+	if took := b.exit(); took > 3*time.Second {
 		t.Errorf("gone after %s", took)
 	}
 	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
