@@ -43,6 +43,7 @@ func commands() []command {
 		{"demo", "", "show the main job end to end, with what ships", runDemo},
 		{"compile", "bridge|hub [--out DIR]", "build one program for this machine", compile},
 		{"arrows", "LINTER", "break every arrow and see that the linter refuses it", arrows},
+		{"bench", "", "measure against the budgets", runBench},
 		{"icon", "[FILE]", "draw the icon", drawIcon},
 	}
 }

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"bellman.sh/desktop/build/host"
 	"bellman.sh/desktop/build/mcpb"
 	"bellman.sh/desktop/build/target"
 )
@@ -89,68 +86,17 @@ func unpackBadly(path, dir string) (mcpb.Manifest, mcpb.Launch, error) {
 
 // listTools starts a bridge, asks for its tools, closes its input and waits
 // for it to leave by itself.
-func listTools(ctx context.Context, launch mcpb.Launch, temp string) (names []string, err error) {
-	cmd := exec.CommandContext(ctx, launch.Command, launch.Args...)
-	cmd.Dir, cmd.Env = temp, os.Environ()
-	for key, value := range launch.Env {
-		cmd.Env = append(cmd.Env, key+"="+value)
-	}
-	cmd.Env = append(cmd.Env, "BELLMAN_STATE_DIR="+filepath.Join(temp, "state"),
-		"BELLMAN_CREDENTIAL_STORE=memory", "BELLMAN_URL=http://127.0.0.1:9/mcp")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
+func listTools(ctx context.Context, launch mcpb.Launch, temp string) ([]string, error) {
+	launch.Env["BELLMAN_STATE_DIR"] = filepath.Join(temp, "state")
+	launch.Env["BELLMAN_CREDENTIAL_STORE"] = "memory"
+	launch.Env["BELLMAN_URL"] = "http://127.0.0.1:9/mcp"
+	server, err := host.Start(ctx, launch, os.Environ())
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	var names []string
+	if err = server.Initialize(); err == nil {
+		names, err = server.Tools()
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	names, err = askForTools(in, bufio.NewReader(out))
-	closed := in.Close()
-	if err := errors.Join(err, closed, cmd.Wait()); err != nil {
-		return nil, fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(stderr.String()))
-	}
-	return names, nil
-}
-
-func askForTools(in io.Writer, out *bufio.Reader) ([]string, error) {
-	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"smoke","version":"1"}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-		`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`,
-	} {
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
-			return nil, err
-		}
-	}
-	for {
-		line, err := out.ReadBytes('\n')
-		if err != nil {
-			return nil, fmt.Errorf("read its answer: %w", err)
-		}
-		var m struct {
-			ID     int `json:"id"`
-			Result struct {
-				Tools []struct {
-					Name string `json:"name"`
-				} `json:"tools"`
-			} `json:"result"`
-		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			return nil, fmt.Errorf("read its answer: %w", err)
-		}
-		if m.ID != 2 {
-			continue
-		}
-		var names []string
-		for _, tool := range m.Result.Tools {
-			names = append(names, tool.Name)
-		}
-		return names, nil
-	}
+	return names, errors.Join(err, server.Leave())
 }
