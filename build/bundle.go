@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"bellman.sh/desktop/build/mcpb"
 	"bellman.sh/desktop/build/target"
@@ -50,7 +51,11 @@ func bundle(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := bundleFiles(manifest, targets, binaries)
+	programs, err := deflate(binaries)
+	if err != nil {
+		return err
+	}
+	files, err := bundleFiles(manifest, targets, programs)
 	if err != nil {
 		return err
 	}
@@ -90,9 +95,31 @@ func readManifest() (mcpb.Manifest, error) {
 	return mcpb.ParseManifest(data)
 }
 
-// bundleFiles are the files of a bundle that holds these binaries, by their
-// names in its server folder.
-func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string]binary) ([]mcpb.File, error) {
+// deflate returns the files of a bundle's server folder by their names there,
+// compressed at the same time as each other.
+func deflate(binaries map[string]binary) (map[string]mcpb.File, error) {
+	files := map[string]mcpb.File{}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		fault error
+	)
+	for name, b := range binaries {
+		wg.Go(func() {
+			f, err := mcpb.File{Name: "server/" + name, Data: b.data, Executable: true}.Deflate()
+			mu.Lock()
+			defer mu.Unlock()
+			files[name] = f
+			fault = errors.Join(fault, err)
+		})
+	}
+	wg.Wait()
+	return files, fault
+}
+
+// bundleFiles are the files of a bundle for these targets, given the programs
+// by their names in its server folder.
+func bundleFiles(m mcpb.Manifest, targets []target.Target, programs map[string]mcpb.File) ([]mcpb.File, error) {
 	var platforms []string
 	for _, t := range targets {
 		if p := t.Platform(); !slices.Contains(platforms, p) {
@@ -105,9 +132,9 @@ func bundleFiles(m mcpb.Manifest, targets []target.Target, binaries map[string]b
 	}
 	files := []mcpb.File{{Name: mcpb.ManifestName, Data: encoded}}
 	for _, t := range targets {
-		name := "server/" + t.BundleName()
-		if !slices.ContainsFunc(files, func(f mcpb.File) bool { return f.Name == name }) {
-			files = append(files, mcpb.File{Name: name, Data: binaries[t.BundleName()].data, Executable: true})
+		f := programs[t.BundleName()]
+		if !slices.ContainsFunc(files, func(other mcpb.File) bool { return other.Name == f.Name }) {
+			files = append(files, f)
 		}
 	}
 	from := map[string]string{"icon.png": "icon.png", "LICENSE": "LICENSE"}

@@ -221,6 +221,21 @@ func TestOfficialInspectorTalksToThePackedBridge(t *testing.T) {
 	}
 }
 
+// What the release workflow runs on each system, run here: it passes for what
+// ships and fails for a program that is not a bridge.
+func TestSmoke(t *testing.T) {
+	if out, stderr, code := build(t, "smoke", everything(t)); code != 0 || !strings.Contains(out, "serves its") {
+		t.Errorf("exit %d: %s%s", code, out, stderr)
+	}
+	dir := t.TempDir()
+	if _, stderr, code := build(t, "bundle", "--source", "./build/macho/testdata/empty", "--out", dir); code != 0 {
+		t.Fatalf("bundle: exit %d\n%s", code, stderr)
+	}
+	if out, stderr, code := build(t, "smoke", filepath.Join(dir, "bellman.mcpb")); code != 1 || !strings.Contains(stderr, "initialize") {
+		t.Errorf("a program that is not a bridge: exit %d: %s%s", code, out, stderr)
+	}
+}
+
 // host is the other end of a bridge's standard input and output.
 type host struct {
 	t     *testing.T

@@ -161,12 +161,16 @@ func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.M
 	if s.bundleCert == "" {
 		t.say("bundles: no signature inside, for there is no --bundle-cert")
 	}
+	programs, err := deflate(bridges)
+	if err != nil {
+		return err
+	}
 	for _, platform := range []string{"all", "darwin", "linux", "windows"} {
 		targets, name, err := choose(platform)
 		if err != nil {
 			return err
 		}
-		files, err := bundleFiles(m, targets, bridges)
+		files, err := bundleFiles(m, targets, programs)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"bellman.sh/desktop/build/mcpb"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // manifest returns the manifest of the repository as text.
@@ -167,7 +168,7 @@ func TestUnpackGivesBackWhatWasPacked(t *testing.T) {
 		back[i].Data = append([]byte{}, back[i].Data...)
 		files[i].Data = append([]byte{}, files[i].Data...)
 	}
-	if diff := cmp.Diff(files, back); diff != "" {
+	if diff := cmp.Diff(files, back, cmpopts.IgnoreUnexported(mcpb.File{})); diff != "" {
 		t.Errorf("files (-packed +read):\n%s", diff)
 	}
 	if diff := cmp.Diff(m, read); diff != "" {

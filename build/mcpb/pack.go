@@ -21,6 +21,26 @@ type File struct {
 	Name       string
 	Data       []byte
 	Executable bool
+
+	deflated []byte // nil until Deflate
+}
+
+// Deflate returns f with its data compressed, which Pack otherwise does: it
+// pays for a file that goes into more than one bundle.
+func (f File) Deflate() (File, error) {
+	var body bytes.Buffer
+	w, err := flate.NewWriter(&body, flate.BestCompression)
+	if err != nil {
+		return File{}, err
+	}
+	if _, err := w.Write(f.Data); err != nil {
+		return File{}, err
+	}
+	if err := w.Close(); err != nil {
+		return File{}, err
+	}
+	f.deflated = body.Bytes()
+	return f, nil
 }
 
 // packed is the time every entry carries, the first a ZIP file can express.
@@ -52,22 +72,17 @@ func Pack(w io.Writer, files []File) error {
 }
 
 func packFile(zw *zip.Writer, f File) error {
-	var body bytes.Buffer
-	fw, err := flate.NewWriter(&body, flate.BestCompression)
-	if err != nil {
-		return err
-	}
-	if _, err := fw.Write(f.Data); err != nil {
-		return err
-	}
-	if err := fw.Close(); err != nil {
-		return err
+	if f.deflated == nil {
+		var err error
+		if f, err = f.Deflate(); err != nil {
+			return err
+		}
 	}
 	header := &zip.FileHeader{
 		Name:               f.Name,
 		Method:             zip.Deflate,
 		CRC32:              crc32.ChecksumIEEE(f.Data),
-		CompressedSize64:   uint64(body.Len()),
+		CompressedSize64:   uint64(len(f.deflated)),
 		UncompressedSize64: uint64(len(f.Data)),
 	}
 	header.SetModTime(packed) //nolint:staticcheck // a raw entry takes its time from the fields this sets
@@ -82,7 +97,7 @@ func packFile(zw *zip.Writer, f File) error {
 	if err != nil {
 		return err
 	}
-	_, err = entry.Write(body.Bytes())
+	_, err = entry.Write(f.deflated)
 	return err
 }
 
