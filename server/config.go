@@ -49,13 +49,15 @@ var settings = []setting{
 	{"BELLMAN_NOTICE", "notice", "on (default) or off: tell in results that events wait"},
 }
 
-var commands = []string{"login", "logout", "policy", "status", "version"}
+var commands = []string{"doctor", "install", "login", "logout", "policy", "status", "uninstall", "version", "whoami"}
 
 // flagValues are the flags that were given, by variable.
 type flagValues struct {
 	set    *flag.FlagSet
 	given  map[string]string
 	bundle bool
+	dryRun bool // install and uninstall show what they would do
+	asJSON bool // doctor answers a program
 }
 
 // parseFlags reads flags before and after the command, which may be missing.
@@ -69,6 +71,8 @@ func parseFlags(args []string) (f flagValues, command string, err error) {
 		})
 	}
 	f.set.BoolVar(&f.bundle, "bundle", false, "started from the Claude Desktop bundle")
+	f.set.BoolVar(&f.dryRun, "dry-run", false, "install, uninstall: show what would change")
+	f.set.BoolVar(&f.asJSON, "json", false, "doctor: answer in JSON")
 	if err := f.set.Parse(args); err != nil {
 		return f, "", err
 	}
@@ -93,7 +97,13 @@ func (f flagValues) describe() string {
 	for _, s := range settings {
 		fmt.Fprintf(&b, "  --%-17s %s (%s)\n", s.flag, s.about, s.env)
 	}
-	fmt.Fprintf(&b, "  --%-17s %s\n", "bundle", "started from the Claude Desktop bundle")
+	for _, more := range [][2]string{
+		{"bundle", "started from the Claude Desktop bundle"},
+		{"dry-run", "install, uninstall: show what would change"},
+		{"json", "doctor: answer in JSON"},
+	} {
+		fmt.Fprintf(&b, "  --%-17s %s\n", more[0], more[1])
+	}
 	return b.String()
 }
 

@@ -44,8 +44,12 @@ Without a command it serves MCP on standard input and output, as Claude Desktop 
 commands:
   login     sign in with the browser
   logout    forget the sign-in of this profile
+  whoami    show whom peers see
   status    show who is signed in, the rooms and what waits
+  doctor    check everything the bridge depends on; the report holds no secret
   policy    show what the administrator of this machine has set
+  install   write the bridge into Claude Desktop's configuration, without a bundle
+  uninstall take it out again
   version   show the version
 
 flags (each also by the environment variable named):
@@ -87,8 +91,16 @@ func run(ctx context.Context, args []string, s streams, getenv func(string) stri
 		err = login(ctx, cfg, s, log)
 	case "logout":
 		err = logout(ctx, cfg, s, log)
+	case "whoami":
+		err = whoami(ctx, cfg, s, log)
 	case "status":
 		err = status(ctx, cfg, s, log)
+	case "doctor":
+		err = doctor(ctx, flags, cfg, managed, s, getenv)
+	case "install":
+		err = install(flags, getenv, s)
+	case "uninstall":
+		err = uninstall(flags, getenv, s)
 	}
 	return report(s.err, err)
 }

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"bellman.sh/desktop/internal/tools"
+)
+
+// whoami shows who peers see, from the cached sign-in.
+func whoami(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
+	cred := openCredential(ctx, cfg, slog.New(slog.DiscardHandler))
+	defer cred.close(ctx, log)
+	who := cred.whoami()
+	fmt.Fprintln(s.out, describe(who))
+	if who.Source == tools.SourceUnknown {
+		return hinted{errSignedOut, "run bellman-bridge login"}
+	}
+	return nil
+}
