@@ -15,7 +15,6 @@ type call struct {
 
 	mu        sync.Mutex
 	cancelled bool // by the host
-	writing   bool // past the point where nothing of it has left
 
 	settle  func(Fate)
 	settled chan struct{} // closed when settle(Written) has returned
@@ -66,18 +65,22 @@ func (c *Conn) finish(k *call, r Reply) {
 	if settle == nil {
 		settle = func(Fate) {}
 	}
-	if !k.beginWrite() {
+	line, err := encode(r.wire(k.id))
+	if err != nil {
+		c.log.Error("a reply is no JSON", "error", err)
+		settle(Cancelled) // nothing of it leaves
+		r = Reply{Error: &Error{Code: CodeInternal, Message: "the bridge made an answer that is no JSON"}}
+		settle = func(Fate) {}
+		if line, err = encode(r.wire(k.id)); err != nil {
+			c.forget(k)
+			return
+		}
+	}
+	begun, err := c.write(line, func() bool { return k.begin(r.Leaving) })
+	if !begun {
 		c.forget(k)
 		settle(Cancelled)
 		return
-	}
-	reply := wireReply{JSONRPC: "2.0", ID: k.id, Result: r.Result, Error: r.Error}
-	if reply.Result == nil && reply.Error == nil {
-		reply.Result = json.RawMessage("{}")
-	}
-	line, err := encode(reply)
-	if err == nil {
-		err = c.write(line)
 	}
 	if err != nil {
 		c.forget(k)
@@ -93,11 +96,14 @@ func (c *Conn) finish(k *call, r Reply) {
 	}
 }
 
-func (k *call) beginWrite() bool {
+// begin decides, with the way out free, whether the reply is still wanted.
+func (k *call) begin(leaving func()) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.writing = !k.cancelled
-	return k.writing
+	if !k.cancelled && leaving != nil {
+		leaving()
+	}
+	return !k.cancelled
 }
 
 func (c *Conn) forget(k *call) {
@@ -169,17 +175,13 @@ func (c *Conn) recallable(id json.RawMessage) *call {
 // probably not read.
 func (c *Conn) end() {
 	c.mu.Lock()
-	c.ended = true
-	var late []*call
+	defer c.mu.Unlock()
 	for _, k := range c.settled {
 		if time.Since(k.written) < unread {
-			late = append(late, k)
+			c.running.Go(k.recallOnce)
 		}
 	}
-	c.mu.Unlock()
-	for _, k := range late {
-		k.recallOnce()
-	}
+	c.ended = true
 }
 
 // recallOnce waits until the reply is settled as written and then recalls it.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -23,15 +24,25 @@ const (
 	// to be taken as not read: the host died with it in the pipe.
 	unread = 5 * time.Second
 
+	// maxRefusals is how many refusals may wait for a host that does not read,
+	// before it is read from no more.
+	maxRefusals = 64
+
 	// grace is what calls in flight get at the end of input before they are
-	// cancelled; drain is what they get after that.
+	// cancelled; drain is what they get after that, and last what they get to
+	// settle once no write is waited for any more.
 	grace = 800 * time.Millisecond
-	drain = 700 * time.Millisecond
+	drain = 500 * time.Millisecond
+	last  = 200 * time.Millisecond
 )
 
+// errEnded is why a line was not written, or not waited for.
+var errEnded = errors.New("the connection has ended")
+
 // Handler answers one request or takes one notification, whose Reply is
-// ignored. It is called from many goroutines at once; ctx ends when the host
-// cancels the request or the connection ends.
+// ignored and which must not block: nothing is read meanwhile. It is called
+// from many goroutines at once; ctx ends when the host cancels the request or
+// the connection ends.
 type Handler func(ctx context.Context, r *Request) Reply
 
 // Conn is one connection to a host. Make it with New; Notify may be called from
@@ -40,10 +51,12 @@ type Conn struct {
 	in  io.Reader
 	log *slog.Logger
 
-	wmu sync.Mutex // one line at a time on out
-	out io.Writer
+	out      io.Writer
+	turn     chan struct{} // held by the one line that is being written
+	gone     chan struct{} // closed when no write is waited for any more
+	refusals chan struct{} // one for each refusal under way
 
-	running sync.WaitGroup // calls and recalls; joined only under mu while !ended
+	running sync.WaitGroup // calls, recalls and refusals; joined only under mu while !ended
 
 	mu      sync.Mutex
 	ended   bool
@@ -53,40 +66,73 @@ type Conn struct {
 
 // New returns a connection that reads from in and writes to out.
 func New(in io.Reader, out io.Writer, log *slog.Logger) *Conn {
-	return &Conn{in: in, out: out, log: log, calls: map[string]*call{}}
+	return &Conn{
+		in: in, out: out, log: log, calls: map[string]*call{},
+		turn: make(chan struct{}, 1), gone: make(chan struct{}), refusals: make(chan struct{}, maxRefusals),
+	}
 }
 
 // Notify writes a notification to the host; params is encoded as JSON. It
-// blocks while the host does not read.
+// blocks while the host does not read, until Run returns; from then on it only
+// returns an error.
 func (c *Conn) Notify(method string, params any) error {
 	line, err := encode(wireNotification{"2.0", method, params})
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", method, err)
 	}
-	return c.write(line)
+	_, err = c.write(line, func() bool { return true })
+	return err
 }
 
-func (c *Conn) write(line []byte) error {
-	c.wmu.Lock()
-	defer c.wmu.Unlock()
-	n, err := c.out.Write(line)
-	if err == nil && n < len(line) {
-		err = io.ErrShortWrite
+// write writes one line in one piece, unless begin, asked when its turn has
+// come, says that it is not wanted any more. begun tells whether any of it may
+// have left. A write that the operating system holds cannot be interrupted: at
+// the end of the connection it is left behind, and reported as failed.
+func (c *Conn) write(line []byte, begin func() bool) (begun bool, err error) {
+	select {
+	case <-c.gone:
+		return false, fmt.Errorf("write to host: %w", errEnded)
+	default:
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.gone:
+		return false, fmt.Errorf("write to host: %w", errEnded)
+	}
+	if !begin() {
+		<-c.turn
+		return false, nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		n, err := c.out.Write(line)
+		if err == nil && n < len(line) {
+			err = io.ErrShortWrite
+		}
+		<-c.turn
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-c.gone:
+		err = errEnded
 	}
 	if err != nil {
-		return fmt.Errorf("write to host: %w", err)
+		return true, fmt.Errorf("write to host: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 // Run reads and answers until the input ends, ctx ends or a read fails, and
-// returns nil in the first two cases. At the end of input calls in flight have
-// a moment to answer; then they are cancelled, and Run returns within 1.5 s.
-// A write that the operating system holds (the host does not read) cannot be
-// interrupted and is left to the end of the process: its reply is not settled.
+// returns nil in the first two cases. It is called once. At the end of input
+// calls in flight have a moment to answer; then they are cancelled, and Run
+// returns within 1.5 s. Replies that the host has not taken by then are settled
+// as failed; a handler that ignores its ctx is left behind.
 func (c *Conn) Run(ctx context.Context, h Handler) error {
 	callCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	abandon := sync.OnceFunc(func() { close(c.gone) })
+	defer abandon()
 	read := make(chan error, 1)
 	go func() { read <- c.readAll(callCtx, h) }()
 
@@ -102,7 +148,10 @@ func (c *Conn) Run(ctx context.Context, h Handler) error {
 		return err
 	}
 	cancel()
-	wait(done, drain)
+	if !wait(done, drain) {
+		abandon()
+		wait(done, last)
+	}
 	return err
 }
 
@@ -129,6 +178,9 @@ func (c *Conn) readAll(ctx context.Context, h Handler) error {
 			continue
 		case err != nil:
 			return fmt.Errorf("read from host: %w", err)
+		}
+		if !utf8.Valid(line) { // what is passed on must be JSON for its reader too
+			line = bytes.ToValidUTF8(line, []byte(string(utf8.RuneError)))
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			c.take(ctx, h, line)
@@ -158,15 +210,30 @@ func (c *Conn) take(ctx context.Context, h Handler, line []byte) {
 	}
 }
 
+// refuse answers with an error, without holding up the reading: a host that
+// writes and does not read must still be seen to end its input.
 func (c *Conn) refuse(id json.RawMessage, fault *Error) {
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	line, err := encode(wireReply{JSONRPC: "2.0", ID: id, Error: fault})
-	if err == nil {
-		err = c.write(line)
+	select {
+	case c.refusals <- struct{}{}:
+	case <-c.gone:
+		return
 	}
-	if err != nil {
-		c.log.Warn("a refusal could not be written", "error", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
 	}
+	c.running.Go(func() {
+		defer func() { <-c.refusals }()
+		line, err := encode(wireReply{JSONRPC: "2.0", ID: id, Error: fault})
+		if err == nil {
+			_, err = c.write(line, func() bool { return true })
+		}
+		if err != nil {
+			c.log.Warn("a refusal could not be written", "error", err)
+		}
+	})
 }

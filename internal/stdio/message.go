@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 )
 
 // JSON-RPC 2.0 error codes used by the loop itself.
@@ -32,12 +33,16 @@ type Error struct {
 }
 
 // Reply answers a request with Result or, when Error is set, with that.
-// Settle, when set, is told what became of the reply; see Fate. It may block:
-// no lock is held while it runs.
+//
+// Leaving, when set, is called right before the first byte is written, when
+// nothing can withdraw the reply any more; it must not block. Settle, when set,
+// is told what became of the reply; see Fate. It may block: no lock is held
+// while it runs.
 type Reply struct {
-	Result json.RawMessage
-	Error  *Error
-	Settle func(Fate)
+	Result  json.RawMessage
+	Error   *Error
+	Leaving func()
+	Settle  func(Fate)
 }
 
 // Fate is what became of a reply. Settle is called once with Written, Failed
@@ -49,7 +54,8 @@ const (
 	Written Fate = iota
 	// Failed means it could not be written, or not be known to have been.
 	Failed
-	// Cancelled means the host gave up first; nothing was written.
+	// Cancelled means that nothing of it was written: the host gave up first,
+	// or the connection ended before its turn came.
 	Cancelled
 	// Recalled means it was written, but the host's cancellation crossed it, or
 	// the input ended so soon after it that it was probably not read.
@@ -63,20 +69,31 @@ type wireReply struct {
 	Error   *Error          `json:"error,omitempty"`
 }
 
+func (r Reply) wire(id json.RawMessage) wireReply {
+	w := wireReply{JSONRPC: "2.0", ID: id, Result: r.Result, Error: r.Error}
+	if w.Result == nil && w.Error == nil {
+		w.Result = json.RawMessage("{}")
+	}
+	return w
+}
+
 type wireNotification struct {
 	JSONRPC string `json:"jsonrpc"`
 	Method  string `json:"method"`
 	Params  any    `json:"params,omitempty"`
 }
 
-// encode writes v as one line. HTML characters are left as they are, so that
-// what passes through keeps its bytes.
+// encode writes v as one line of UTF-8. HTML characters are left as they are,
+// so that what passes through keeps its bytes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return nil, err
+	}
+	if line := b.Bytes(); !utf8.Valid(line) {
+		return bytes.ToValidUTF8(line, []byte(string(utf8.RuneError))), nil
 	}
 	return b.Bytes(), nil
 }
@@ -113,21 +130,24 @@ func decode(line []byte) (req *Request, isResponse bool, fault *Error) {
 	return req, false, nil
 }
 
+// readParams reads the tool's name and the progress token, each by itself:
+// params of another shape are for the method's own handler to complain of.
 func (r *Request) readParams() {
 	var p struct {
-		Name string `json:"name"`
-		Meta struct {
-			ProgressToken json.RawMessage `json:"progressToken"`
-		} `json:"_meta"`
+		Name json.RawMessage `json:"name"`
+		Meta json.RawMessage `json:"_meta"`
 	}
 	if json.Unmarshal(r.Params, &p) != nil {
-		return // params of another shape: the method's own handler complains
+		return
 	}
-	if r.Method == "tools/call" {
-		r.Tool = p.Name
+	if r.Method == "tools/call" && json.Unmarshal(p.Name, &r.Tool) != nil {
+		r.Tool = ""
 	}
-	if t := p.Meta.ProgressToken; t != nil && validID(t) {
-		r.Progress = t
+	var meta struct {
+		ProgressToken json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(p.Meta, &meta) == nil && meta.ProgressToken != nil && validID(meta.ProgressToken) {
+		r.Progress = meta.ProgressToken
 	}
 }
 
