@@ -244,6 +244,11 @@ func TestSocketIsPresence(t *testing.T) {
 	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Fatal(err)
 	}
+	for { // Until the hub has noticed.
+		if _, body := do(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(body, "\nbellman_hub_sockets 0\n") {
+			break
+		}
+	}
 	if got := presence(); got != "present" {
 		t.Errorf("just off a socket: %s", got)
 	}

@@ -120,14 +120,17 @@ func (s *Store) write(ctx context.Context, name string, body io.Reader, length i
 	}()
 	// One byte more than announced tells a body that is too long.
 	in := bufio.NewReaderSize(&io.LimitedReader{R: &ctxReader{ctx: ctx, r: body}, N: length + 1}, 64<<10)
-	first, _ := in.Peek(16)
+	first, err := in.Peek(16)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // Peeking uses the error up.
+		return nil, ErrLength
+	}
 	head = append(head, first...)
 	n, err := io.Copy(f, in)
 	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	case errors.Is(err, io.ErrUnexpectedEOF), err == nil && n != length:
 		return nil, ErrLength
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
 	}
