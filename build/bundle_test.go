@@ -14,9 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"bellman.sh/desktop/build/icon"
 	"bellman.sh/desktop/build/macho"
-	"bellman.sh/desktop/build/mcpb"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -149,13 +147,14 @@ func tree(t *testing.T, dir string) []string {
 // remove what has no name: each program in the bundle is what its system
 // wants.
 func TestProgramsAreWhatTheirSystemsWant(t *testing.T) {
-	_, files, err := mcpb.Read(everything(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, _ := install(t)
 	programs := map[string][]byte{}
-	for _, f := range files {
-		programs[strings.TrimPrefix(f.Name, "server/")] = f.Data
+	for _, name := range tree(t, filepath.Join(dir, "server")) {
+		data, err := os.ReadFile(filepath.Join(dir, "server", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs[name] = data
 	}
 	slices, err := macho.Slices(programs["bellman-bridge-darwin"])
 	if err != nil {
@@ -201,7 +200,11 @@ func TestIconIsDrawnByTheCode(t *testing.T) {
 	if len(committed) > 256<<10 {
 		t.Errorf("the icon has %d bytes, at most 256 KiB", len(committed))
 	}
-	drawn, err := icon.Draw()
+	path := filepath.Join(t.TempDir(), "icon.png")
+	if _, stderr, code := build(t, "icon", path); code != 0 {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	drawn, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
