@@ -5,11 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// maxLines is where a file is split by noun. It holds for tests as well.
+// maxLines is where a file is split by noun. Of tests the linter counts the
+// same, without comments and empty lines.
 const maxLines = 400
 
 // Whoever opens a package is told what it is for before anything else.
@@ -34,6 +36,9 @@ func TestFilesStayShort(t *testing.T) {
 	seen := 0
 	eachFile(t, ".go", func(path string, data []byte) {
 		seen++
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
 		if n := bytes.Count(data, []byte("\n")); n > maxLines {
 			t.Errorf("%s has %d lines, at most %d", path, n, maxLines)
 		}
@@ -70,4 +75,33 @@ func eachFile(t *testing.T, suffix string, f func(path string, data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A page that says "this is tested" names a test that is there.
+func TestTestsNamedOnPagesExist(t *testing.T) {
+	exists := map[string]bool{}
+	eachFile(t, "_test.go", func(_ string, data []byte) {
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(data, -1) {
+			exists[string(m[1])] = true
+		}
+	})
+	eachFile(t, ".md", func(path string, data []byte) {
+		for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(data, -1) {
+			if !exists[string(m[1])] {
+				t.Errorf("%s names %s, which does not exist", path, m[1])
+			}
+		}
+	})
+}
+
+// A link between our own pages leads somewhere.
+func TestLinksBetweenPagesHold(t *testing.T) {
+	eachFile(t, ".md", func(path string, data []byte) {
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllSubmatch(data, -1) {
+			target := filepath.Join(filepath.Dir(path), string(m[1]))
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", path, m[1], err)
+			}
+		}
+	})
 }
