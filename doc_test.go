@@ -105,3 +105,26 @@ func TestLinksBetweenPagesHold(t *testing.T) {
 		}
 	})
 }
+
+// The map of the tree names files that are there.
+func TestFilesNamedInTheArchitectureExist(t *testing.T) {
+	data, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(data), "## Where to look")
+	for line := range strings.Lines(table) {
+		dir := ""
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+			name := m[1]
+			if strings.Contains(name, "/") {
+				dir = filepath.Dir(name)
+			} else if dir != "" {
+				name = filepath.Join(dir, name) // it stands in the folder named before it
+			}
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s is not there", name)
+			}
+		}
+	}
+}
