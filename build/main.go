@@ -82,6 +82,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "usage: go run ./build COMMAND")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-8s %s\n           %s\n", c.name, c.help, c.args)
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.help)
+		if c.args != "" {
+			fmt.Fprintf(w, "           %s\n", c.args)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -78,14 +77,7 @@ type folder struct {
 
 func (r *folder) add(name string, data []byte, signed string) error {
 	r.signed[name] = signed
-	mode := fs.FileMode(0o644)
-	if strings.HasPrefix(name, "bellman-bridge") || strings.HasPrefix(name, "bellman-hub") {
-		mode = 0o755
-	}
-	if strings.HasSuffix(name, ".json") {
-		mode = 0o644
-	}
-	return os.WriteFile(filepath.Join(r.dir, name), data, mode)
+	return os.WriteFile(filepath.Join(r.dir, name), data, 0o644) //nolint:gosec // a release is for everyone to read
 }
 
 func (r *folder) fill(ctx context.Context, t terminal, s *signer, m mcpb.Manifest, from source, staging, text string) error {
@@ -150,6 +142,9 @@ func (r *folder) addPrograms(programs map[string]binary, from source) error {
 			return err
 		}
 		if err := errors.Join(r.add(name, b.data, b.signed), r.add(name+".cdx.json", bill, "")); err != nil {
+			return err
+		}
+		if err := os.Chmod(filepath.Join(r.dir, name), 0o755); err != nil { //nolint:gosec // it is a program
 			return err
 		}
 	}
