@@ -31,7 +31,8 @@ type Config struct {
 	Identity func() (id queue.Identity, ok bool)
 	Whoami   func() Whoami
 	Upload   UploadPolicy
-	Dir      string // state directory: the kept tool list; never uploaded from
+	RoomDir  string // directory whose .bellman/room.yaml stands in for a manifest; "" for none
+	Dir      string // state directory of the profile: the kept tool list; never uploaded from
 	Server   string // canonical URL of the service
 	Version  string
 	Notice   bool // append a notice to results while events wait
@@ -44,14 +45,17 @@ type Bridge struct {
 	cfg       Config
 	catalogue *catalogue
 	mcp       *server.MCPServer
-	side      sync.WaitGroup // refreshes of the catalogue
-	closing   chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	side    sync.WaitGroup // what goes on behind a call; joined only under mu while not closed
+	closing chan struct{}
 }
 
 // New returns a Bridge. It reads the kept tool list from cfg.Dir and nothing
 // else.
 func New(cfg Config) *Bridge {
-	b := &Bridge{cfg: cfg, catalogue: openCatalogue(cfg.Dir, cfg.Server, cfg.Log), closing: make(chan struct{})}
+	b := &Bridge{cfg: cfg, catalogue: openCatalogue(cfg.Dir, cfg.Server, cfg.RoomDir, cfg.Log), closing: make(chan struct{})}
 	b.mcp = server.NewMCPServer("bellman", cfg.Version,
 		server.WithInstructions(instructions),
 		server.WithToolCapabilities(true),
@@ -61,11 +65,23 @@ func New(cfg Config) *Bridge {
 	return b
 }
 
-// Close ends background work and waits for it. It is called once, when no call
-// is under way.
+// Close ends background work and waits for it. It is called once; a call that
+// is still under way starts no more of it.
 func (b *Bridge) Close() {
+	b.mu.Lock()
+	b.closed = true
 	close(b.closing)
+	b.mu.Unlock()
 	b.side.Wait()
+}
+
+// behind runs f behind the call, unless the bridge is closed.
+func (b *Bridge) behind(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.side.Go(f)
+	}
 }
 
 // Call is one request of the host. Progress is its progress token or nil, Raw
@@ -86,11 +102,13 @@ type Answer struct {
 	Receipt Receipt
 }
 
-// Receipt is told what became of a reply: Written, or Lost (left is true when
-// part of it may have gone out); after Written perhaps Recalled, when the host
-// turned out not to have read it. An error is for the log: what could not be
-// noted is noted later, or events come again.
+// Receipt is told what becomes of a reply: Leaving right before the first byte
+// goes out, which must not block; then Written, or Lost (left is true when part
+// of it may have gone out); after Written perhaps Recalled, when the host turned
+// out not to have read it. An error is for the log: what could not be noted is
+// noted later, or events come again.
 type Receipt struct {
+	Leaving  func()
 	Written  func(ctx context.Context) error
 	Lost     func(ctx context.Context, left bool) error
 	Recalled func(ctx context.Context) error
@@ -119,7 +137,7 @@ func (b *Bridge) callTool(ctx context.Context, c Call) Answer {
 	case bellman.ToolWait:
 		return b.wait(ctx, c)
 	case bellman.ToolWhoami:
-		return whoami(b.cfg.Whoami())
+		return b.whoami()
 	case bellman.ToolUpload:
 		return b.upload(ctx, c)
 	}
@@ -170,15 +188,17 @@ func (b *Bridge) refreshCatalogue(ctx context.Context) {
 	if !b.catalogue.stale() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	b.side.Go(func() {
-		select {
-		case <-b.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	b.side.Go(func() {
+	b.behind(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		var stop sync.WaitGroup
+		stop.Go(func() {
+			select {
+			case <-b.closing:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		defer stop.Wait()
 		defer cancel()
 		changed, err := b.catalogue.refresh(ctx, b.cfg.Remote.Call)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,7 +21,8 @@ import (
 )
 
 const (
-	freshFor   = 10 * time.Minute
+	freshFor   = 10 * time.Minute // before the service is asked again
+	retryAfter = time.Minute      // the same, when it gave no usable answer
 	maxPages   = 20
 	maxListing = 4 << 20 // bytes kept of a service's list
 )
@@ -30,20 +32,21 @@ const (
 // later replaces it.
 type catalogue struct {
 	path string // where the service's last list is kept
+	room string // directory whose room file bellman_start may fall back on, or ""
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	service []json.RawMessage // as the service gave them
-	listing json.RawMessage   // the tools/list result
-	asked   time.Time
+	mu       sync.Mutex
+	listing  json.RawMessage // the tools/list result
+	withRoom json.RawMessage // the same while a room file is in reach
+	next     time.Time       // when the service may be asked again
 }
 
 // openCatalogue reads the last list the server gave from dir, else the one
 // built into this program.
-func openCatalogue(dir, server string, log *slog.Logger) *catalogue {
+func openCatalogue(dir, server, room string, log *slog.Logger) *catalogue {
 	sum := sha256.Sum256([]byte(server))
-	c := &catalogue{path: filepath.Join(dir, "tools-"+hex.EncodeToString(sum[:8])+".json"), log: log}
-	kept, err := os.ReadFile(c.path)
+	c := &catalogue{path: filepath.Join(dir, "tools-"+hex.EncodeToString(sum[:8])+".json"), room: room, log: log}
+	kept, err := readKept(c.path)
 	if err == nil {
 		var tools []json.RawMessage
 		if tools, err = checkTools(kept); err == nil {
@@ -58,6 +61,19 @@ func openCatalogue(dir, server string, log *slog.Logger) *catalogue {
 	return c
 }
 
+func readKept(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open kept tool list: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	kept, err := io.ReadAll(io.LimitReader(f, maxListing+1))
+	if err != nil {
+		return nil, fmt.Errorf("read kept tool list: %w", err)
+	}
+	return kept, nil
+}
+
 func builtIn() []json.RawMessage {
 	var tools []json.RawMessage
 	for _, t := range bellman.ServiceTools() {
@@ -67,21 +83,28 @@ func builtIn() []json.RawMessage {
 }
 
 func (c *catalogue) setLocked(service []json.RawMessage) {
-	c.service = service
-	var list []json.RawMessage
+	var list, withRoom []json.RawMessage
 	for _, t := range service {
-		list = append(list, markTool(t))
+		marked := markTool(t)
+		list = append(list, marked)
+		withRoom = append(withRoom, offerRoomFile(marked))
 	}
 	for _, t := range bellman.LocalTools() {
 		list = append(list, encode(t))
+		withRoom = append(withRoom, encode(t))
 	}
 	c.listing = encode(map[string]any{"tools": list})
+	c.withRoom = encode(map[string]any{"tools": withRoom})
 }
 
 // list returns the tools/list result. It never blocks on anything outside.
 func (c *catalogue) list() json.RawMessage {
+	inReach := c.room != "" && roomFileExists(c.room)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if inReach {
+		return c.withRoom
+	}
 	return c.listing
 }
 
@@ -90,17 +113,43 @@ func (c *catalogue) list() json.RawMessage {
 func (c *catalogue) stale() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.asked.IsZero() && time.Since(c.asked) < freshFor {
+	now := time.Now()
+	if now.Before(c.next) {
 		return false
 	}
-	c.asked = time.Now()
+	c.next = now.Add(freshFor)
 	return true
 }
+
+// ask calls the service as remote.Client does.
+type ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 
 // refresh asks the service for its list, and reports whether it differs from
 // what the host was shown. A list that makes no sense is an error and changes
 // nothing.
-func (c *catalogue) refresh(ctx context.Context, call func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)) (bool, error) {
+func (c *catalogue) refresh(ctx context.Context, call ask) (bool, error) {
+	tools, err := fetchTools(ctx, call)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.next = time.Now().Add(retryAfter)
+		return false, err
+	}
+	c.mu.Lock()
+	before := c.listing
+	c.setLocked(tools)
+	changed := !sameJSON(before, c.listing)
+	c.mu.Unlock()
+	if changed {
+		if err := writeFile(c.path, encode(tools)); err != nil {
+			c.log.Warn("the tool list could not be kept", "error", err)
+		}
+	}
+	return changed, nil
+}
+
+// fetchTools reads every page of the service's list.
+func fetchTools(ctx context.Context, call ask) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	var cursor string
 	for range maxPages {
@@ -110,51 +159,49 @@ func (c *catalogue) refresh(ctx context.Context, call func(ctx context.Context, 
 		}
 		page, err := call(ctx, "tools/list", params)
 		if err != nil {
-			return false, fmt.Errorf("list the service's tools: %w", err)
+			return nil, fmt.Errorf("list the service's tools: %w", err)
 		}
 		var p struct {
 			Tools      []json.RawMessage `json:"tools"`
 			NextCursor string            `json:"nextCursor"`
 		}
 		if err := json.Unmarshal(page, &p); err != nil {
-			return false, fmt.Errorf("read the service's tool list: %w", err)
+			return nil, fmt.Errorf("read the service's tool list: %w", err)
 		}
 		all = append(all, p.Tools...)
 		if cursor = p.NextCursor; cursor == "" {
-			break
+			return checkTools(encode(all))
 		}
 	}
-	kept := encode(all)
-	tools, err := checkTools(kept)
-	if err != nil {
-		return false, err
-	}
-	c.mu.Lock()
-	before := c.listing
-	c.setLocked(tools)
-	changed := !sameJSON(before, c.listing)
-	c.mu.Unlock()
-	if changed {
-		if err := writeFile(c.path, kept); err != nil {
-			c.log.Warn("the tool list could not be kept", "error", err)
-		}
-	}
-	return changed, nil
+	return nil, fmt.Errorf("list the service's tools: over %d pages", maxPages)
 }
 
 // sameJSON reports whether two documents say the same. A service may write the
 // same list with other escapes or in another order from one day to the next,
 // and a host should not be told of that.
 func sameJSON(a, b json.RawMessage) bool {
-	var x, y any
-	return bytes.Equal(a, b) || (json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y))
+	x, errX := decodeExact(a)
+	y, errY := decodeExact(b)
+	return bytes.Equal(a, b) || (errX == nil && errY == nil && reflect.DeepEqual(x, y))
+}
+
+// decodeExact decodes a document with its numbers as they are written.
+func decodeExact(raw json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return v, nil
 }
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // checkTools reads a JSON array of tools and leaves out those the bridge
-// answers itself. An empty list or an entry without a usable name or schema
-// makes all of it unusable: half a list would hide tools.
+// answers itself. An empty list, an entry without a usable name or schema or a
+// name that stands twice makes all of it unusable: half a list would hide
+// tools, and hosts drop a list that contradicts itself.
 func checkTools(raw []byte) ([]json.RawMessage, error) {
 	if len(raw) > maxListing {
 		return nil, fmt.Errorf("read tool list: over %d bytes", maxListing)
@@ -164,6 +211,7 @@ func checkTools(raw []byte) ([]json.RawMessage, error) {
 		return nil, fmt.Errorf("read tool list: %w", err)
 	}
 	local := map[string]bool{bellman.ToolWait: true, bellman.ToolWhoami: true, bellman.ToolUpload: true}
+	seen := map[string]bool{}
 	var tools []json.RawMessage
 	for _, t := range list {
 		o, err := parseObject(t)
@@ -174,6 +222,10 @@ func checkTools(raw []byte) ([]json.RawMessage, error) {
 		if !toolName.MatchString(name) {
 			return nil, errors.New("read tool list: a tool without a usable name")
 		}
+		if seen[name] {
+			return nil, fmt.Errorf("read tool list: %s stands twice", name)
+		}
+		seen[name] = true
 		if _, err := parseObject(o.get("inputSchema")); err != nil {
 			return nil, fmt.Errorf("read tool list: schema of %s: %w", name, err)
 		}

@@ -22,74 +22,77 @@ type UploadPolicy struct {
 
 // openUpload opens the file at path for reading and returns it with its size.
 // It is refused unless it is a regular file under the policy's root, not itself
-// a symbolic link, not under forbidden, and of at most maxUpload bytes. Opening
-// never blocks, not even on a FIFO, and what was checked is what is read: the
-// open goes through os.Root and the descriptor is compared with the name.
-// See bridge.md 6.
-func openUpload(p UploadPolicy, forbidden, path string) (f *os.File, size int64, err error) {
+// a symbolic link, not the bridge's own state, and of at most maxUpload bytes.
+// Nothing but a regular file is ever opened, opening never blocks, and what was
+// checked is what is read: the open goes through os.Root and the descriptor is
+// compared with the name. See bridge.md 6.
+func openUpload(p UploadPolicy, state, path string) (f *os.File, size int64, err error) {
 	if p.Refusal != "" {
 		return nil, 0, errors.New(p.Refusal)
 	}
-	named, rel, root, err := resolveUpload(p.Root, forbidden, path)
+	if oddName(path) {
+		return nil, 0, fmt.Errorf("%s is no name of a file", path)
+	}
+	at, err := resolveUpload(p.Root, path)
 	if err != nil {
 		return nil, 0, err
 	}
-	dir, err := os.OpenRoot(root)
+	dir, err := os.OpenRoot(at.root)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the upload root %s could not be opened: %w", p.Root, cause(err))
 	}
 	defer func() { _ = dir.Close() }()
-	f, err = dir.OpenFile(rel, os.O_RDONLY|nonblock, 0)
+	f, err = dir.OpenFile(at.rel, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s could not be read: %w", path, cause(err))
 	}
-	size, err = checkUpload(f, named, path)
+	size, err = checkUpload(f, at.named, path)
+	if err == nil && isState(state, at.real, at.named) {
+		err = fmt.Errorf("%s belongs to the bridge itself and is never uploaded", path)
+	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, size, nil
 }
 
+// location is where a path leads: the file as its name shows it, its name without
+// links, and the same relative to the root without links.
+type location struct {
+	named           fs.FileInfo
+	real, root, rel string
+}
+
 // resolveUpload follows links in the directories of root and path and requires
-// the one to lie under the other. named is path as the name itself shows it.
-func resolveUpload(root, forbidden, path string) (named fs.FileInfo, rel, realRoot string, err error) {
+// the one to lie under the other.
+func resolveUpload(root, path string) (at location, err error) {
 	full := path
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(root, full)
 	}
-	if realRoot, err = filepath.EvalSymlinks(root); err != nil {
-		return nil, "", "", fmt.Errorf("the upload root %s does not exist or cannot be opened: %w", root, cause(err))
+	if root == "/" { // any file; where file systems have letters, on any of them
+		root = filepath.VolumeName(full) + string(filepath.Separator)
 	}
-	if named, err = os.Lstat(full); err != nil {
-		return nil, "", "", fmt.Errorf("%s could not be read: %w", path, cause(err))
+	if at.root, err = filepath.EvalSymlinks(root); err != nil {
+		return at, fmt.Errorf("the upload root %s does not exist or cannot be opened: %w", root, cause(err))
 	}
-	if named.Mode()&fs.ModeSymlink != 0 {
-		return nil, "", "", fmt.Errorf("%s is a symbolic link; name the file itself", path)
+	if at.named, err = os.Lstat(full); err != nil {
+		return at, fmt.Errorf("%s could not be read: %w", path, cause(err))
 	}
-	real, err := filepath.EvalSymlinks(full)
-	if err != nil {
-		return nil, "", "", fmt.Errorf("%s could not be read: %w", path, cause(err))
+	switch {
+	case at.named.Mode()&fs.ModeSymlink != 0:
+		return at, fmt.Errorf("%s is a symbolic link; name the file itself", path)
+	case !at.named.Mode().IsRegular():
+		return at, fmt.Errorf("%s is not a regular file", path)
 	}
-	if within(forbidden, real) {
-		return nil, "", "", fmt.Errorf("%s belongs to the bridge itself and is never uploaded", path)
+	if at.real, err = filepath.EvalSymlinks(full); err != nil {
+		return at, fmt.Errorf("%s could not be read: %w", path, cause(err))
 	}
-	rel, err = filepath.Rel(realRoot, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return nil, "", "", fmt.Errorf("%s is outside the upload root %s", path, root)
+	at.rel, err = filepath.Rel(at.root, at.real)
+	if err != nil || !filepath.IsLocal(at.rel) {
+		return at, fmt.Errorf("%s is outside the upload root %s", path, root)
 	}
-	return named, rel, realRoot, nil
-}
-
-// within reports whether path is dir or lies under it.
-func within(dir, path string) bool {
-	if dir == "" {
-		return false
-	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && (rel == "." || filepath.IsLocal(rel))
+	return at, nil
 }
 
 func checkUpload(f *os.File, named fs.FileInfo, path string) (int64, error) {

@@ -13,21 +13,24 @@ import (
 const maxReply = 900 << 10
 
 // fit returns the result, made smaller if it must be: first the JSON in its
-// text compact, then without structuredContent, which the text repeats.
+// text compact, then without structuredContent where the text repeats it.
 func (r *reply) fit() json.RawMessage {
 	raw := r.o.raw()
 	if len(raw) <= maxReply {
 		return raw
 	}
 	r.eachText(compactText)
-	if raw = r.o.raw(); len(raw) <= maxReply {
+	if raw = r.o.raw(); len(raw) <= maxReply || !r.textHoldsAll() {
 		return raw
 	}
-	if r.structured != nil && r.firstText() != "" {
-		r.o.remove("structuredContent")
-		raw = r.o.raw()
-	}
-	return raw
+	r.o.remove("structuredContent")
+	return r.o.raw()
+}
+
+// textHoldsAll reports whether the text says all that structuredContent does.
+func (r *reply) textHoldsAll() bool {
+	_, doc := splitText(r.firstText())
+	return r.structured != nil && doc != "" && sameJSON(json.RawMessage(doc), r.o.get("structuredContent"))
 }
 
 // compactText squeezes the JSON that ends a text block. What stands before it,
@@ -50,45 +53,56 @@ func splitText(text string) (before, doc string) {
 	return text, ""
 }
 
-// cutEvents drops events from the end of a sync's reply until it fits, sets
-// its cursor to the last one kept and says so, and returns that cursor. It
-// works on the structured result and writes the text anew from it. ok is false
-// when nothing was or could be cut.
-func (r *reply) cutEvents() (cursor int64, ok bool) {
+// cutEvents writes the reply of a sync anew from its structured result, as text
+// alone, with as many events from the front as fit. Where some had to go it
+// sets the cursor to the last one kept, says so, and returns that cursor with
+// cut true. A reply that has no events to cut stays as it is.
+func (r *reply) cutEvents() (last int64, cut bool) {
 	var events []json.RawMessage
-	if r.structured == nil || json.Unmarshal(r.structured.get("events"), &events) != nil || len(events) < 2 {
+	if r.structured == nil || json.Unmarshal(r.structured.get("events"), &events) != nil || len(events) == 0 {
 		return 0, false
 	}
+	before, _ := splitText(r.firstText())
+	r.structured.set("events", json.RawMessage("[]"))
 	// What is said once around the events, with room for the note.
-	overhead := len(r.o.raw()) - len(r.o.get("content")) - len(r.o.get("structuredContent")) +
-		len(r.structured.raw()) - len(r.structured.get("events")) + 4<<10
-	size, kept := overhead, 0
-	for kept < len(events) {
-		// In the text an event is a string inside JSON: quotes are escaped, and
-		// so is what EscapeText writes.
-		size += len(encode(bellman.EscapeText(string(events[kept])))) + 1
-		if size > maxReply && kept > 0 {
+	size := len(r.o.raw()) - len(r.o.get("content")) - len(r.o.get("structuredContent")) + inText(before+string(r.structured.raw())) + 1<<10
+	kept := 0
+	for ; kept < len(events); kept++ {
+		if size += inText(string(events[kept])) + 1; size > maxReply && kept > 0 {
 			break
 		}
-		kept++
 	}
-	var last struct {
-		Data struct {
-			Cursor int64 `json:"cursor"`
-		} `json:"data"`
+	cut = kept < len(events)
+	if cut {
+		if last, cut = eventCursor(events[kept-1]); !cut {
+			kept = len(events) // without a cursor to go on from nothing can be left out
+		}
 	}
-	if kept == len(events) || json.Unmarshal(events[kept-1], &last) != nil || last.Data.Cursor < 1 {
+	r.structured.set("events", encode(events[:kept]))
+	note := "This answer was made smaller to fit."
+	if cut {
+		r.structured.set("cursor", encode(last))
+		note = "This answer was cut to fit. More events are waiting: call bellman_sync again with the cursor above."
+	}
+	text := before + bellman.EscapeText(string(r.structured.raw()))
+	r.o.set("content", encode([]textBlock{{"text", text}, {"text", note}}))
+	r.o.remove("structuredContent")
+	return last, cut
+}
+
+// inText is how many bytes s takes in a text block: escaped, as a JSON string.
+func inText(s string) int { return len(encode(bellman.EscapeText(s))) }
+
+// eventCursor reads the cursor of an enveloped event.
+func eventCursor(envelope json.RawMessage) (int64, bool) {
+	o, err := parseObject(envelope)
+	if err != nil {
 		return 0, false
 	}
-	cursor = last.Data.Cursor
-	before, _ := splitText(r.firstText())
-	r.structured.set("events", encode(events[:kept]))
-	r.structured.set("cursor", encode(cursor))
-	text := before + bellman.EscapeText(string(r.structured.raw()))
-	r.o.set("content", encode([]textBlock{{"text", text}, {
-		"text",
-		"This answer was cut to fit. More events are waiting: call bellman_sync again with the cursor above.",
-	}}))
-	r.o.remove("structuredContent")
-	return cursor, true
+	data, err := parseObject(o.get("data"))
+	if err != nil {
+		return 0, false
+	}
+	n, ok := data.integer("cursor")
+	return n, ok && n > 0
 }

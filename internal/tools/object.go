@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
 )
 
@@ -13,8 +15,9 @@ import (
 type object []member
 
 type member struct {
-	key string
-	raw json.RawMessage
+	key  string
+	name json.RawMessage // the key as it is written
+	raw  json.RawMessage
 }
 
 var errNotObject = errors.New("not a JSON object")
@@ -24,21 +27,26 @@ func parseObject(raw json.RawMessage) (object, error) {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, errNotObject
 	}
-	var o object
+	o := object{}
 	for d.More() {
+		before := d.InputOffset()
 		t, err := d.Token()
 		if err != nil {
 			return nil, fmt.Errorf("read object: %w", err)
 		}
 		key, _ := t.(string)
+		name := bytes.TrimLeft(raw[before:d.InputOffset()], ", \t\r\n")
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
 			return nil, fmt.Errorf("read member: %w", err)
 		}
-		o = append(o, member{key, v})
+		o = append(o, member{key, name, v})
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, fmt.Errorf("read object: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errNotObject
 	}
 	return o, nil
 }
@@ -61,15 +69,58 @@ func (o object) text(key string) string {
 	return s
 }
 
-// set replaces the member in its place or appends it.
-func (o *object) set(key string, raw json.RawMessage) {
-	for i := range slices.Backward(*o) {
-		if (*o)[i].key == key {
-			(*o)[i].raw = raw
-			return
+// integer returns the member as a whole number; ok is false when it is none.
+func (o object) integer(key string) (n int64, ok bool) {
+	raw := o.get(key)
+	if raw == nil {
+		return 0, false
+	}
+	if json.Unmarshal(raw, &n) == nil {
+		return n, string(raw) != "null"
+	}
+	var f float64 // 5.0 and 5e0 are whole numbers too
+	if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// repeated reports whether the key stands more than once: readers differ in
+// which one they take.
+func (o object) repeated(key string) bool {
+	n := 0
+	for _, m := range o {
+		if m.key == key {
+			n++
 		}
 	}
-	*o = append(*o, member{key, raw})
+	return n > 1
+}
+
+// set replaces the member in its place or appends it. Of a repeated key the
+// last stays, alone.
+func (o *object) set(key string, raw json.RawMessage) {
+	last := -1
+	for i, m := range *o {
+		if m.key == key {
+			last = i
+		}
+	}
+	if last < 0 {
+		*o = append(*o, member{key, encode(key), raw})
+		return
+	}
+	kept := (*o)[:0]
+	for i, m := range *o {
+		switch {
+		case i == last:
+			m.raw = raw
+		case m.key == key:
+			continue
+		}
+		kept = append(kept, m)
+	}
+	*o = kept
 }
 
 func (o *object) remove(key string) {
@@ -89,7 +140,7 @@ func (o object) raw() json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(encode(m.key))
+		b.Write(m.name)
 		b.WriteByte(':')
 		b.Write(m.raw)
 	}

@@ -19,53 +19,71 @@ func (b *Bridge) proxy(ctx context.Context, c Call) Answer {
 	if c.Tool == bellman.ToolSync {
 		return b.sync(ctx, c)
 	}
-	params, key := c.Params, ""
-	if c.Tool == bellman.ToolSend {
+	who, params, key := b.person(), c.Params, ""
+	switch c.Tool {
+	case bellman.ToolSend:
 		params, key = withIdempotencyKey(params)
+	case bellman.ToolStart:
+		var err error
+		if params, err = b.withRoomFile(params); err != nil {
+			return failure("%v. Nothing was sent.", err)
+		}
 	}
-	raw, again, answer := b.forward(ctx, c, params, key)
-	if answer != nil {
-		return *answer
+	s := b.forward(ctx, c, params, key)
+	if s.err != nil {
+		return report(c, key, s)
 	}
-	r, err := parseReply(raw)
+	r, err := parseReply(s.raw)
 	if err != nil {
 		return failure("the service answered %s with something that is no tool result. It may have acted; call bellman_sync to see.", c.Tool)
 	}
-	if again && r.isError {
-		return failure("the first answer to this bellman_send was lost and its repeat was refused, so the event may have been stored; call bellman_sync to see. The refusal: %s", bellman.EscapeText(r.firstText()))
+	if s.again && r.isError {
+		return failure("the first answer to this bellman_send was lost and its repeat was refused, so the event may have been stored; call bellman_sync to see. The refusal: %s", r.firstText())
 	}
-	b.observe(ctx, c, r)
+	b.observe(ctx, who, c, r)
 	r.escape()
 	if !r.isError {
-		b.notice(ctx, r)
+		b.notice(ctx, who, r)
 	}
 	return Answer{Result: r.fit()}
 }
 
+// sent is what became of a call.
+type sent struct {
+	raw     json.RawMessage
+	again   bool    // it was sent a second time, its first answer being lost
+	err     error   // nil when raw is the service's answer
+	refusal *Answer // what to tell instead of err: the sign-in it needed came to nothing
+}
+
+// unknown reports whether the service may have acted without our knowing.
+func (s sent) unknown() bool {
+	return s.again || mayHaveActed(s.err) || errors.Is(s.err, context.DeadlineExceeded) || errors.Is(s.err, context.Canceled)
+}
+
 // forward sends the call, through a sign-in if one is needed, and repeats a
 // bellman_send (key is set) whose answer was lost: the service stores a key
-// once. No other call is sent twice after it may have been processed. A
-// non-nil answer is what the agent gets instead of a result.
-func (b *Bridge) forward(ctx context.Context, c Call, params json.RawMessage, key string) (raw json.RawMessage, again bool, answer *Answer) {
-	raw, err := b.cfg.Remote.Call(ctx, c.Method, params)
-	if errors.Is(err, remote.ErrSignInNeeded) {
-		refused, ok := b.signIn(ctx, c)
+// once. No other call is sent twice after it may have been processed.
+func (b *Bridge) forward(ctx context.Context, c Call, params json.RawMessage, key string) sent {
+	var s sent
+	s.raw, s.err = b.cfg.Remote.Call(ctx, c.Method, params)
+	if errors.Is(s.err, remote.ErrSignInNeeded) {
+		refusal, ok := b.signIn(ctx, c)
 		if !ok {
-			return nil, false, &refused
+			s.refusal = &refusal
+			return s
 		}
 		params = lowerWait(ctx, params)
-		raw, err = b.cfg.Remote.Call(ctx, c.Method, params)
+		s.raw, s.err = b.cfg.Remote.Call(ctx, c.Method, params)
 	}
-	if key != "" && mayHaveActed(err) && pause(ctx, 300*time.Millisecond) {
-		again = true
-		raw, err = b.cfg.Remote.Call(ctx, c.Method, params)
+	if key != "" && mayHaveActed(s.err) && pause(ctx, 300*time.Millisecond) {
+		s.again = true
+		s.raw, s.err = b.cfg.Remote.Call(ctx, c.Method, params)
 	}
-	if err == nil {
+	if s.err == nil {
 		b.refreshCatalogue(ctx)
-		return raw, again, nil
 	}
-	a := b.report(c, key, err, again)
-	return nil, again, &a
+	return s
 }
 
 func mayHaveActed(err error) bool {
@@ -85,22 +103,24 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // report turns what ended a call into words for the agent.
-func (b *Bridge) report(c Call, key string, err error, again bool) Answer {
-	if rpc, ok := errors.AsType[*remote.RPCError](err); ok {
-		return Answer{Error: &remote.RPCError{Code: rpc.Code, Message: bellman.EscapeText(rpc.Message), Data: rpc.Data}}
+func report(c Call, key string, s sent) Answer {
+	if s.refusal != nil {
+		return *s.refusal
 	}
-	unknown := again || mayHaveActed(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	rpc, refused := errors.AsType[*remote.RPCError](s.err)
 	switch {
-	case errors.Is(err, remote.ErrSignInNeeded):
+	case s.unknown() && key != "":
+		return failure("%s. Whether the event was stored is not known: call bellman_sync to see, or repeat this bellman_send with idempotency_key %s, which is stored at most once.", explain(s.err), encode(key))
+	case refused:
+		return Answer{Error: &remote.RPCError{Code: rpc.Code, Message: oneLine(rpc.Message), Data: rpc.Data}}
+	case errors.Is(s.err, remote.ErrSignInNeeded):
 		return failure("the service refused the sign-in it just accepted. Nothing was sent. Call again, or ask the person to run bellman-bridge login.")
-	case unknown && key != "":
-		return failure("%s. Whether the event was stored is not known: call bellman_sync to see, or repeat this bellman_send with idempotency_key %q, which is stored at most once.", explain(err), key)
-	case unknown && readOnly(c.Tool):
-		return failure("%s. Nothing was changed; call again.", explain(err))
-	case unknown:
-		return failure("%s. %s may have been carried out: look before you call it again (bellman_rooms, bellman_sync).", explain(err), c.Tool)
+	case s.unknown() && readOnly(c.Tool):
+		return failure("%s. Nothing was changed; call again.", explain(s.err))
+	case s.unknown():
+		return failure("%s. %s may have been carried out: look before you call it again (bellman_rooms, bellman_sync).", explain(s.err), c.Tool)
 	}
-	return failure("%s. Nothing was sent. Try again in a moment.", explain(err))
+	return failure("%s. Nothing was sent. Try again in a moment.", explain(s.err))
 }
 
 func readOnly(tool string) bool {
@@ -112,8 +132,8 @@ func readOnly(tool string) bool {
 	return false
 }
 
-// explain puts an error into words without anything a peer or a server wrote
-// standing unescaped in it.
+// explain puts an error into words. What a server wrote may stand in them; the
+// answer they go into escapes it.
 func explain(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -129,7 +149,7 @@ func explain(err error) string {
 			return fmt.Sprintf("no Bellman service answers at the configured URL (%d); check BELLMAN_URL or the Server setting", e.Status)
 		}
 	}
-	return bellman.EscapeText(err.Error())
+	return err.Error()
 }
 
 // lowerWait fits wait_seconds into what a sign-in has left of the call's time.

@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"bellman.sh/desktop/internal/bellman"
 )
@@ -19,13 +20,22 @@ type toolResult struct {
 }
 
 // failure is the answer to a call that could not be done: what happened,
-// whether anything was sent, what to do next.
+// whether anything was sent, what to do next. It is safe to read whatever the
+// args hold.
 func failure(format string, args ...any) Answer {
-	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", "Error: " + fmt.Sprintf(format, args...)}}, IsError: true})}
+	text := "Error: " + oneLine(fmt.Sprintf(format, args...))
+	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", text}}, IsError: true})}
 }
 
+// success is the answer of a tool of ours. Its text is safe to read, too.
 func success(text string, structured any) Answer {
-	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", text}}, Structured: structured})}
+	return Answer{Result: encode(toolResult{Content: []textBlock{{"text", bellman.EscapeText(text)}}, Structured: structured})}
+}
+
+// oneLine makes a sentence safe to read: it may name what peers chose, and a
+// line break in that must not look like a new paragraph of ours.
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(bellman.EscapeText(s))
 }
 
 // reply is a tool result of the service, taken apart as far as the bridge acts
@@ -65,7 +75,8 @@ func (r *reply) eachText(f func(string) string) {
 			continue
 		}
 		before := o.text("text")
-		if after := f(before); after != before {
+		if after := f(before); after != before || o.repeated("text") || o.repeated("type") {
+			o.set("type", encode("text"))
 			o.set("text", encode(after))
 			blocks[i], changed = o.raw(), true
 		}
@@ -96,5 +107,13 @@ func (r *reply) firstText() string {
 	return ""
 }
 
-// escape makes the text blocks safe to read. structuredContent stays exact.
-func (r *reply) escape() { r.eachText(bellman.EscapeText) }
+// escape makes the text blocks safe to read. structuredContent stays exact. The
+// sentence of a refusal stands on one line; JSON keeps the lines it is laid
+// out in.
+func (r *reply) escape() {
+	if r.isError {
+		r.eachText(oneLine)
+		return
+	}
+	r.eachText(bellman.EscapeText)
+}

@@ -17,7 +17,7 @@ type SignIn interface {
 // Attempt is a sign-in under way. It goes on when nobody waits for it.
 type Attempt interface {
 	Link() string // our own start link, to be opened by the person
-	Opened() bool // a browser was opened
+	Opened() bool // a browser is open on it
 	Wait(ctx context.Context) error
 }
 
@@ -61,8 +61,8 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 	return Answer{}, true
 }
 
-// joinBriefly waits a moment for a sign-in whose browser this call did not
-// open: it may just be finishing.
+// joinBriefly waits a moment for a sign-in that no browser was opened for: it
+// may just be finishing.
 func (b *Bridge) joinBriefly(ctx context.Context, a Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

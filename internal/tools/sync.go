@@ -5,159 +5,236 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/queue"
 )
 
+// reading is one bellman_sync on its way: whose, which seat's, from where, and
+// the queue's note of it. The note is nil when the queue has no part in it.
+type reading struct {
+	who   person
+	m     queue.Member
+	since int64
+	plain bool // seat and cursor are readable, so that the queue can have a part
+	note  *queue.Sync
+}
+
+// drop ends the note; nothing was handed over.
+func (y reading) drop() {
+	if y.note != nil {
+		y.note.Cancel()
+	}
+}
+
 // sync carries out a bellman_sync: while it is in flight no wait takes that
 // seat's events, and once its reply is written the queue knows that the agent
 // has been handed everything from the cursor it asked for to the one it got.
 func (b *Bridge) sync(ctx context.Context, c Call) Answer {
-	var m queue.Member
-	var since int64
-	if _, args, err := arguments(c.Params); err == nil {
-		m = queue.Member{Room: room(args), ID: args.text("member_id")}
-		since = number(args.get("since_cursor"))
+	y := b.beginReading(ctx, c)
+	s := b.forward(ctx, c, c.Params, "")
+	if s.err != nil {
+		b.drop(y)
+		return b.outage(ctx, y, report(c, "", s))
 	}
-	hold := b.hold(ctx, m)
-	raw, _, answer := b.forward(ctx, c, c.Params, "")
-	if answer != nil {
-		hold.Cancel()
-		return b.outage(ctx, m, *answer)
-	}
-	r, err := parseReply(raw)
+	r, err := parseReply(s.raw)
 	if err != nil {
-		hold.Cancel()
+		b.drop(y)
 		return failure("the service answered bellman_sync with something that is no tool result. Nothing was read or lost; call again.")
 	}
 	r.escape()
 	if r.isError || r.structured == nil {
-		hold.Cancel()
+		b.drop(y)
 		return Answer{Result: r.fit()}
 	}
-	return b.handOver(ctx, m, since, r, hold)
+	return b.handOver(ctx, y, r)
 }
 
-// hold is a sync in flight, or nothing when the queue has no part in it.
-type hold struct{ sync *queue.Sync }
-
-func (b *Bridge) hold(ctx context.Context, m queue.Member) hold {
-	o, known := b.own(ctx)
-	if !known || m.Room == "" || m.ID == "" {
-		return hold{}
+func (b *Bridge) beginReading(ctx context.Context, c Call) reading {
+	y := reading{who: b.person()}
+	_, args, err := arguments(c.Params)
+	if err != nil {
+		return y
 	}
+	y.m = queue.Member{Room: room(args), ID: args.text("member_id")}
+	y.plain = y.m.Room != "" && y.m.ID != ""
+	if args.get("since_cursor") != nil {
+		since, ok := args.integer("since_cursor")
+		y.since, y.plain = since, y.plain && ok && since >= 0
+	}
+	if o, known := b.own(ctx, y.who); known && y.plain {
+		y.note = b.beginSync(ctx, o, y.m)
+	}
+	return y
+}
+
+func (b *Bridge) beginSync(ctx context.Context, o own, m queue.Member) *queue.Sync {
 	s, err := o.BeginSync(ctx, o.id, m)
 	if err != nil {
 		b.cfg.Log.Warn("a sync is not known to the queue; events may come twice", "room", m.Room, "error", err)
+		return nil
 	}
-	return hold{s}
+	return s
 }
 
-// Cancel ends the hold; nothing was handed over.
-func (h hold) Cancel() {
-	if h.sync != nil {
-		h.sync.Cancel()
+// drop ends y's note without making the answer late: a queue that another
+// process holds up is left to itself after a moment.
+func (b *Bridge) drop(y reading) {
+	if y.note == nil {
+		return
 	}
+	done := make(chan struct{})
+	b.behind(func() {
+		defer close(done)
+		y.drop()
+	})
+	t := time.NewTimer(noteTime)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	case <-b.closing: // the queue lets go of it when it closes
+	}
+}
+
+// page is what a sync's reply says of the room.
+type page struct {
+	cursor int64
+	events int
+	end    string // why the membership is over, if it is
+}
+
+// readPage reads it, field by field: one that does not fit says nothing.
+func readPage(m queue.Member, result object) page {
+	p := page{cursor: cursor(result)}
+	var events []bellman.Envelope[bellman.Event]
+	_ = json.Unmarshal(result.get("events"), &events) // what can be read of them is
+	p.events = len(events)
+	removed := string(result.get("removed")) == "true"
+	for _, e := range events {
+		removed = removed || e.Data.Removes(m.ID)
+	}
+	switch {
+	case result.text("session_status") == bellman.StatusClosed:
+		p.end = bellman.StatusClosed
+	case removed:
+		p.end = endRemoved
+	}
+	return p
 }
 
 // handOver makes the reply fit, and ties what it hands over to its receipt.
-func (b *Bridge) handOver(ctx context.Context, m queue.Member, since int64, r *reply, h hold) Answer {
-	var s bellman.SyncResult
-	_ = json.Unmarshal(r.structured.raw(), &s) // fields that do not fit stay zero and hand nothing over
-	end := b.ending(m, s)
-	result := r.fit()
-	if len(result) > maxReply {
-		if cursor, ok := r.cutEvents(); ok {
+func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
+	p := readPage(y.m, r.structured)
+	answer := Answer{Result: r.fit()}
+	if len(answer.Result) > maxReply {
+		if last, cut := r.cutEvents(); cut {
 			// What the whole reply says of the room's end holds with its last page.
-			s.Cursor, end = cursor, ""
-			result = r.o.raw()
+			p.cursor, p.end = last, ""
 		}
+		answer.Result = r.o.raw()
 	}
-	o, known := b.own(ctx)
-	if !known || m.Room == "" || m.ID == "" {
-		h.Cancel()
-		return Answer{Result: result}
+	noteCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	o, known := b.own(noteCtx, y.who)
+	if !known || !y.plain {
+		b.drop(y)
+		return answer
 	}
-	b.touch(ctx, o, m, b.firstCursor(ctx, o, m, since, s))
-	if h.sync == nil {
-		h = b.hold(ctx, m) // the sign-in came in the middle of this call
+	have, found, err := o.membership(noteCtx, y.m)
+	if err == nil && !found {
+		answer.Receipt = b.firstReading(ctx, o, y, p)
+		return answer
 	}
-	return Answer{Result: result, Receipt: Receipt{
+	b.touch(noteCtx, o, y.m, y.since)
+	if p.end == "" {
+		b.revive(noteCtx, o, have)
+	}
+	if y.note == nil {
+		y.note = b.beginSync(noteCtx, o, y.m) // the sign-in came in the middle of this call
+	}
+	answer.Receipt = Receipt{
 		Written: func(ctx context.Context) error {
 			var err error
-			if h.sync != nil {
-				err = h.sync.Done(ctx, since, s.Cursor)
+			if y.note != nil {
+				err = y.note.Done(ctx, y.since, p.cursor)
 			}
-			if end != "" {
-				err = errors.Join(err, o.End(ctx, o.id, m, end))
+			if p.end != "" {
+				err = errors.Join(err, o.End(ctx, o.id, y.m, p.end))
 			}
 			return err
 		},
-		Lost: func(context.Context, bool) error { h.Cancel(); return nil },
-	}}
+		Lost: func(context.Context, bool) error { y.drop(); return nil },
+	}
+	return answer
 }
 
-// ending tells whether a sync shows that the membership is over, and why.
-func (b *Bridge) ending(m queue.Member, s bellman.SyncResult) string {
-	if s.SessionStatus == bellman.StatusClosed {
-		return "closed"
+// firstReading is the receipt of a sync that shows a membership for the first
+// time. Its watch starts behind what the reply hands over, or, when the reply
+// is lost, where the agent asked from; so nothing is lost or comes twice. One
+// that is over is not watched.
+func (b *Bridge) firstReading(ctx context.Context, o own, y reading, p page) Receipt {
+	from, to, ok := y.since, p.cursor, p.end == ""
+	if ok && from > 0 && to == from && p.events == 0 {
+		from, ok = b.inLog(ctx, y.m, from)
+		to = from
 	}
-	for _, e := range s.Events {
-		if e.Data.Removes(m.ID) {
-			return "removed"
-		}
+	return Receipt{
+		Written: func(ctx context.Context) error {
+			if !ok {
+				y.drop()
+				return nil
+			}
+			added, err := o.Touch(ctx, o.id, y.m, to)
+			if err == nil && !added && y.note != nil { // another call was first
+				return y.note.Done(ctx, y.since, p.cursor)
+			}
+			y.drop()
+			return err
+		},
+		Lost: func(ctx context.Context, _ bool) error {
+			y.drop()
+			if !ok {
+				return nil
+			}
+			_, err := o.Touch(ctx, o.id, y.m, from)
+			return err
+		},
 	}
-	if s.Removed {
-		return "removed"
-	}
-	return ""
 }
 
-// firstCursor is where the watch of a membership starts that is first seen in
-// a sync: where the agent asked from, so that a reply it never gets loses
-// nothing. A cursor that the service only echoed may lie beyond the room's log
-// (it belongs to another room): then a look one below it tells. A membership
-// that is known already is not moved by this.
-func (b *Bridge) firstCursor(ctx context.Context, o own, m queue.Member, since int64, s bellman.SyncResult) int64 {
-	if since == 0 || s.Cursor != since || len(s.Events) > 0 || o.knows(ctx, m) {
-		return since
-	}
+// inLog returns since if the room's log reaches it. The service only echoes a
+// cursor beyond it (one of another room, say); then a watch starts at 0. A look
+// one below tells. ok is false when there was no telling.
+func (b *Bridge) inLog(ctx context.Context, m queue.Member, since int64) (from int64, ok bool) {
 	params := encode(map[string]any{"name": bellman.ToolSync, "arguments": map[string]any{
 		"session_id": m.Room, "member_id": m.ID, "since_cursor": since - 1,
 	}})
 	raw, err := b.cfg.Remote.Call(ctx, "tools/call", params)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	r, err := parseReply(raw)
-	if err != nil || r.isError || r.structured == nil || number(r.structured.get("cursor")) < since {
-		return 0
+	if err != nil || r.isError || r.structured == nil {
+		return 0, false
 	}
-	return since
-}
-
-func (o own) knows(ctx context.Context, m queue.Member) bool {
-	all, err := o.Memberships(ctx, o.id)
-	if err != nil {
-		return false
+	if cursor(r.structured) < since {
+		return 0, true
 	}
-	for _, k := range all {
-		if k.Member == m {
-			return true
-		}
-	}
-	return false
+	return since, true
 }
 
 // outage adds to a failed sync what is already here: it hands out nothing
 // itself, so that nothing comes twice.
-func (b *Bridge) outage(ctx context.Context, m queue.Member, a Answer) Answer {
-	o, known := b.own(ctx)
-	if a.Error != nil || !known || m.Room == "" {
+func (b *Bridge) outage(ctx context.Context, y reading, a Answer) Answer {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	o, known := b.own(ctx, y.who)
+	if a.Error != nil || !known || y.m.Room == "" {
 		return a
 	}
-	p, err := o.Pending(ctx, o.id, queue.Filter{Room: m.Room})
+	p, err := o.Pending(ctx, o.id, queue.Filter{Room: y.m.Room})
 	if err != nil {
 		return a
 	}
@@ -176,9 +253,12 @@ func (b *Bridge) outage(ctx context.Context, m queue.Member, a Answer) Answer {
 
 // notice appends to a result how many interrupting events wait, so that an
 // agent that forgot to look learns of them.
-func (b *Bridge) notice(ctx context.Context, r *reply) {
-	o, known := b.own(ctx)
-	if !b.cfg.Notice || !known {
+func (b *Bridge) notice(ctx context.Context, who person, r *reply) {
+	if !b.cfg.Notice {
+		return
+	}
+	o, known := b.own(ctx, who)
+	if !known {
 		return
 	}
 	p, err := o.Pending(ctx, o.id, queue.Filter{})

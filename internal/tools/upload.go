@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"bellman.sh/desktop/internal/bellman"
-	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 )
 
@@ -42,11 +43,11 @@ type uploadResult struct {
 func (b *Bridge) upload(ctx context.Context, c Call) Answer {
 	a, err := uploadArguments(c.Params)
 	if err != nil {
-		return failure("%s. Nothing was sent.", bellman.EscapeText(err.Error()))
+		return failure("%v. Nothing was sent.", err)
 	}
 	f, size, err := openUpload(b.cfg.Upload, b.cfg.Dir, a.Path)
 	if err != nil {
-		return failure("%s. Nothing was sent.", bellman.EscapeText(err.Error()))
+		return failure("%v. Nothing was sent.", err)
 	}
 	defer func() { _ = f.Close() }()
 	kind := a.Kind
@@ -89,11 +90,12 @@ func uploadArguments(params json.RawMessage) (uploadArgs, error) {
 
 // sendFile uploads, through a sign-in if one is needed.
 func (b *Bridge) sendFile(ctx context.Context, c Call, a uploadArgs, f *os.File, size int64) (remote.Blob, *Answer) {
+	var shorter atomic.Bool
+	body := func() io.ReadCloser { return io.NopCloser(b.fileBody(c, f, size, &shorter)) }
 	post := func() (remote.Blob, error) {
 		return b.cfg.Remote.UploadBlob(ctx, remote.Upload{
 			Room: a.SessionID, Member: a.MemberID, Name: filepath.Base(a.Path), Type: mediaType(a.Path), Size: size,
-			Body: b.fileBody(c, f, size),
-			Open: func() (io.ReadCloser, error) { return io.NopCloser(b.fileBody(c, f, size)), nil },
+			Body: body(), Open: func() (io.ReadCloser, error) { return body(), nil },
 		})
 	}
 	blob, err := post()
@@ -105,27 +107,36 @@ func (b *Bridge) sendFile(ctx context.Context, c Call, a uploadArgs, f *os.File,
 		blob, err = post()
 	}
 	if err == nil {
+		b.refreshCatalogue(ctx)
 		return blob, nil
 	}
-	var refused Answer
+	refused := uploadRefusal(a.Path, shorter.Load(), err)
+	return blob, &refused
+}
+
+func uploadRefusal(path string, shorter bool, err error) Answer {
 	e, _ := errors.AsType[*remote.Error](err)
 	switch {
-	case errors.Is(err, errShorter):
-		refused = failure("%s became shorter while it was read. Nothing was stored; call again.", bellman.EscapeText(a.Path))
+	case shorter:
+		return failure("%s became shorter while it was read. Nothing was placed; call again.", path)
+	case e != nil && e.Status >= http.StatusInternalServerError:
+		return failure("the service failed at the upload (%d). Nothing was placed; call again in a moment.", e.Status)
+	case e != nil && e.Status != 0 && e.Detail != "":
+		return failure("upload refused (%d): %s. Nothing was stored.", e.Status, strings.TrimSuffix(e.Detail, "."))
 	case e != nil && e.Status != 0:
-		refused = failure("upload refused (%d): %s. Nothing was stored.", e.Status, bellman.EscapeText(e.Detail))
-	default:
-		refused = failure("upload failed: %s. Nothing was placed; call again.", explain(err))
+		return failure("upload refused (%d). Nothing was stored.", e.Status)
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure("the upload took too long for one call. Nothing was placed; call again, or upload a smaller file.")
 	}
-	return blob, &refused
+	return failure("upload failed: %s. Nothing was placed; call again.", explain(err))
 }
 
 var errShorter = errors.New("file became shorter")
 
 // fileBody reads exactly size bytes of f, whatever becomes of the file, and
-// reports progress.
-func (b *Bridge) fileBody(c Call, f *os.File, size int64) io.Reader {
-	return &fileReader{r: io.NewSectionReader(f, 0, size), size: size, report: func(at int64) {
+// reports progress. A file that ends before is noted in shorter.
+func (b *Bridge) fileBody(c Call, f io.ReaderAt, size int64, shorter *atomic.Bool) io.Reader {
+	return &fileReader{r: io.NewSectionReader(f, 0, size), size: size, shorter: shorter, report: func(at int64) {
 		if c.Progress != nil {
 			b.progress(c.Progress, float64(at), float64(size), "Uploading")
 		}
@@ -138,9 +149,11 @@ const progressStep = 1 << 20
 type fileReader struct {
 	r        io.Reader
 	at, size int64
+	shorter  *atomic.Bool
 	report   func(at int64)
 }
 
+// Read implements io.Reader.
 func (r *fileReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	before := r.at
@@ -149,6 +162,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 		r.report(r.at)
 	}
 	if errors.Is(err, io.EOF) && r.at < r.size {
+		r.shorter.Store(true)
 		return n, errShorter
 	}
 	return n, err
@@ -168,33 +182,55 @@ func (b *Bridge) place(ctx context.Context, c Call, a uploadArgs, kind string, b
 	params := encode(map[string]any{"name": bellman.ToolSend, "arguments": map[string]any{
 		"session_id": a.SessionID, "member_id": a.MemberID, "type": "surface", "payload": payload, "idempotency_key": key,
 	}})
-	send := Call{Method: "tools/call", Tool: bellman.ToolSend, Params: params, Progress: c.Progress}
-	stored := fmt.Sprintf("The file is stored as blob %s (%d bytes, %s)", blob.ID, blob.Bytes, plain(strings.ReplaceAll(blob.Type, "/", "-")))
-	raw, _, answer := b.forward(ctx, send, params, key)
-	var r *reply
-	var err error
-	if answer == nil {
-		r, err = parseReply(raw)
-	} else {
-		r, err = parseReply(answer.Result)
+	who := b.person()
+	send := Call{Method: c.Method, Tool: bellman.ToolSend, Params: params, Progress: c.Progress}
+	s := b.forward(ctx, send, params, key)
+	r, why := readPlacement(send, s)
+	if why != "" {
+		return notPlaced(a, kind, blob, s, why)
 	}
-	if answer != nil || err != nil || r.isError || r.structured == nil {
-		why := "the service's answer could not be read"
-		if err == nil {
-			why = strings.TrimPrefix(r.firstText(), "Error: ")
-		}
-		return failure("%s but was not placed as %s under key %q: %s You can place it without uploading again: bellman_send type surface with payload { key, kind: \"file\", blob: { id: %q } }.",
-			stored, kind, a.Key, bellman.EscapeText(why), blob.ID)
-	}
-	if o, known := b.own(ctx); known {
-		b.touch(ctx, o, queue.Member{Room: a.SessionID, ID: a.MemberID}, number(r.structured.get("cursor")))
-	}
+	b.observe(ctx, who, send, r)
 	res := uploadResult{
 		BlobID: blob.ID, Bytes: blob.Bytes, Type: blob.Type, Kind: kind,
-		Cursor: number(r.structured.get("cursor")), RoomMembers: r.structured.get("room_members"),
+		Cursor: cursor(r.structured), RoomMembers: r.structured.get("room_members"),
 	}
 	if res.RoomMembers == nil {
 		res.RoomMembers = json.RawMessage("[]")
 	}
-	return success(bellman.EscapeText(string(encode(res))), res)
+	return success(string(encode(res)), res)
+}
+
+// readPlacement returns the answer to a placement, or why it is none.
+func readPlacement(send Call, s sent) (r *reply, why string) {
+	raw := s.raw
+	if s.err != nil {
+		a := report(send, "", s)
+		if a.Error != nil {
+			return nil, a.Error.Message
+		}
+		raw = a.Result
+	}
+	r, err := parseReply(raw)
+	switch {
+	case err != nil:
+		return nil, "the service's answer is no tool result"
+	case r.isError:
+		return nil, strings.TrimPrefix(r.firstText(), "Error: ")
+	case r.structured == nil:
+		return nil, "the service's answer holds no cursor"
+	}
+	return r, ""
+}
+
+// notPlaced is the answer when the file is stored and not, or perhaps not, on
+// the surface.
+func notPlaced(a uploadArgs, kind string, blob remote.Blob, s sent, why string) Answer {
+	stored := fmt.Sprintf("The file is stored as blob %s (%d bytes, %s)", escaped(blob.ID), blob.Bytes, plain(blob.Type))
+	again := fmt.Sprintf("bellman_send type surface with payload { key: %s, kind: \"file\", blob: { id: %s } }", escaped(a.Key), escaped(blob.ID))
+	if s.unknown() {
+		return failure("%s, but whether it was placed as %s under key %s is not known: %s. Call bellman_surface to see; if it is not there, place it without uploading again: %s.",
+			stored, kind, escaped(a.Key), strings.TrimSuffix(why, "."), again)
+	}
+	return failure("%s but was not placed as %s under key %s: %s. You can place it without uploading again: %s.",
+		stored, kind, escaped(a.Key), strings.TrimSuffix(why, "."), again)
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -61,9 +62,9 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 	if err != nil {
 		return failure("%v.", err)
 	}
-	id, known := b.cfg.Identity()
-	if !known {
-		return success("Nobody is signed in on this machine, so no room is watched and no event waits.", waitResult{Events: []waitEvent{}, Next: []waitNext{}})
+	who := b.person()
+	if !who.known {
+		return nothingFor("Nobody is signed in on this machine, so no room is watched and no event waits.")
 	}
 	q, err := b.cfg.Queue(ctx)
 	if err != nil {
@@ -71,33 +72,51 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	batch, err := q.Await(waitCtx, id, filter, queue.Limit{Events: maxWaitEvents, Bytes: maxWaitBytes})
+	batch, err := q.Await(waitCtx, who.id, filter, queue.Limit{Events: maxWaitEvents, Bytes: maxWaitBytes})
 	if err != nil {
 		if ctx.Err() != nil {
 			return failure("the wait was cancelled. No event was taken.")
 		}
 		return failure("the event queue could not be read: %s. Nothing was lost; bellman_sync still reads the rooms.", explain(err))
 	}
+	if b.person() != who {
+		return b.takeBack(ctx, q, batch)
+	}
 	return deliver(q, batch)
 }
 
+func nothingFor(why string) Answer {
+	return success(why, waitResult{Events: []waitEvent{}, Next: []waitNext{}})
+}
+
+// takeBack keeps what came for somebody who has signed out meanwhile.
+func (b *Bridge) takeBack(ctx context.Context, q *queue.Queue, batch queue.Batch) Answer {
+	if batch.Token != "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+		defer cancel()
+		if err := q.Release(ctx, batch.Token, false); err != nil {
+			b.cfg.Log.Warn("events of another person were not put back yet", "error", err)
+		}
+	}
+	return nothingFor("Who is signed in on this machine changed during the wait. No event was taken; call bellman_wait again.")
+}
+
+// waitArguments reads what to wait for and how long. A wait outside the range
+// is brought into it.
 func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) {
 	var p struct {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	var a waitArgs
 	if err := json.Unmarshal(params, &p); err != nil {
-		return queue.Filter{}, 0, fmt.Errorf("arguments must be an object")
+		return queue.Filter{}, 0, errors.New("arguments must be an object")
 	}
 	if err := readArguments(p.Arguments, &a); err != nil {
 		return queue.Filter{}, 0, err
 	}
 	seconds := 20.0
 	if a.WaitSeconds != nil {
-		seconds = *a.WaitSeconds
-	}
-	if seconds < 0 || seconds > 25 {
-		return queue.Filter{}, 0, fmt.Errorf("wait_seconds must be between 0 and 25")
+		seconds = min(max(*a.WaitSeconds, 0), 25)
 	}
 	if a.SessionID == "" {
 		a.SessionID = a.RoomID
@@ -114,12 +133,15 @@ func deliver(q *queue.Queue, batch queue.Batch) Answer {
 		res.Next = append(res.Next, waitNext{n.Member.Room, n.Member.ID, n.SinceCursor})
 	}
 	answer := success(render(res), res)
+	if len(answer.Result) > maxReply { // one event beyond all bounds; the text holds it
+		answer = success(render(res), nil)
+	}
 	if batch.Token == "" {
 		return answer
 	}
 	token := batch.Token
-	q.Sent(token)
 	answer.Receipt = Receipt{
+		Leaving:  func() { q.Sent(token) },
 		Written:  func(ctx context.Context) error { return q.Ack(ctx, token) },
 		Lost:     func(ctx context.Context, left bool) error { return q.Release(ctx, token, left) },
 		Recalled: func(ctx context.Context) error { return q.Recall(ctx, token) },
@@ -191,7 +213,7 @@ func escaped(s string) string { return bellman.EscapeText(string(encode(s))) }
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.:@+-", r):
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.:@+-/", r):
 			return r
 		}
 		return '_'
