@@ -85,7 +85,7 @@ func answer(ctx context.Context, b *tools.Bridge, r *stdio.Request, log *slog.Lo
 		return stdio.Reply{} // notifications concern the connection alone
 	}
 	a := b.Handle(ctx, tools.Call{Method: r.Method, Tool: r.Tool, Params: r.Params, Progress: r.Progress, Raw: r.Raw})
-	reply := stdio.Reply{Result: a.Result, Settle: settle(ctx, a.Receipt, log)}
+	reply := stdio.Reply{Result: a.Result, Leaving: a.Receipt.Leaving, Settle: settle(ctx, a.Receipt, log)}
 	if a.Error != nil {
 		reply.Error = &stdio.Error{Code: a.Error.Code, Message: a.Error.Message}
 		if a.Error.Data != nil {
