@@ -2,12 +2,19 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
+	"time"
 )
+
+// maxAnswer bounds what is read of one answer, so that no answer can fill the
+// memory. The largest honest one is the whole log of a busy room.
+const maxAnswer = 64 << 20
 
 // Tokens gives the bearer token for the service. Both methods may be called
 // from many goroutines at once, may block on the network, never open a
@@ -34,8 +41,17 @@ func (k Key) Replace(context.Context, string) (string, error) {
 // attempt is what happened to one request on the wire, recorded by the
 // RoundTripper because mcp-go's transport does not pass it on.
 type attempt struct {
-	status int
-	sent   bool
+	status     int
+	sent       bool
+	retryAfter time.Duration
+}
+
+// refused forgets the attempt after a 401, which says that the request was not
+// processed.
+func (a *attempt) refused() {
+	if a != nil {
+		*a = attempt{}
+	}
 }
 
 type attemptKey struct{}
@@ -49,40 +65,55 @@ type authTransport struct {
 	tokens Tokens
 }
 
+// RoundTrip implements http.RoundTripper.
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.origin.Scheme || req.URL.Host != t.origin.Host {
+		abandon(req)
 		return nil, fmt.Errorf("request for %s: not the service's origin", req.URL.Host)
 	}
 	token, err := t.tokens.Token(req.Context())
 	if err != nil {
+		abandon(req)
 		return nil, err
 	}
 	resp, err := t.send(req, token)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || (hasBody(req) && req.GetBody == nil) {
 		return resp, err
 	}
 	fresh, err := t.tokens.Replace(req.Context(), token)
+	if errors.Is(err, ErrSignInNeeded) {
+		return resp, nil // the refusal itself says it
+	}
+	a, _ := req.Context().Value(attemptKey{}).(*attempt)
+	a.refused()
+	drain(resp)
 	if err != nil {
-		drain(resp)
 		return nil, err
 	}
 	again := req.Clone(req.Context())
-	if req.GetBody != nil {
+	if hasBody(req) {
 		if again.Body, err = req.GetBody(); err != nil {
-			drain(resp)
 			return nil, fmt.Errorf("replay request: %w", err)
 		}
 	}
-	drain(resp)
 	return t.send(again, fresh)
+}
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// abandon closes the body of a request that is not sent, as a RoundTripper
+// must.
+func abandon(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
 }
 
 func (t *authTransport) send(req *http.Request, token string) (*http.Response, error) {
 	ctx := req.Context()
 	a, _ := ctx.Value(attemptKey{}).(*attempt)
 	if a != nil {
-		// The trace is called before RoundTrip returns or while it waits for
-		// the answer, and a is read only after that.
+		// GotConn is called before RoundTrip returns, and a is read after that.
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GotConn: func(httptrace.GotConnInfo) { a.sent = true },
 		})
@@ -90,10 +121,50 @@ func (t *authTransport) send(req *http.Request, token string) (*http.Response, e
 	req = req.Clone(ctx)
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := t.base.RoundTrip(req)
-	if a != nil && err == nil {
-		a.status = resp.StatusCode
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	if a != nil {
+		a.status = resp.StatusCode
+		a.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
+		resp.Body = &bounded{ReadCloser: resp.Body, left: maxAnswer}
+	}
+	return resp, nil
+}
+
+// bounded is an answer's body that fails once it has given too much.
+type bounded struct {
+	io.ReadCloser
+
+	left int64
+}
+
+var errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// retryAfter reads the header of that name: seconds, or a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	if header == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	return max(0, at.Sub(now))
 }
 
 // drain lets the connection be used again.

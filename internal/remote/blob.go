@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"time"
 )
 
 // Blob is a stored file as the service describes it; see protocol.md 5.4.
@@ -33,8 +33,8 @@ type Upload struct {
 func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
 	var a attempt
 	ctx = context.WithValue(ctx, attemptKey{}, &a)
-	target := url.URL{Scheme: c.server.Scheme, Host: c.server.Host}
-	target.Path = strings.TrimSuffix(strings.TrimSuffix(c.server.Path, "/"), "/mcp") + "/rooms/" + url.PathEscape(u.Room) + "/blobs"
+	target := c.route("/rooms/")
+	target = *target.JoinPath(url.PathEscape(u.Room), "blobs")
 	target.RawQuery = url.Values{"member_id": {u.Member}, "name": {u.Name}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), u.Body)
 	if err != nil {
@@ -57,10 +57,13 @@ func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
-		return Blob{}, &Error{Sent: true, cause: err}
+		if ctx.Err() != nil {
+			return Blob{}, ctx.Err()
+		}
+		return Blob{}, &Error{Sent: true, cause: reason(err)}
 	}
 	if resp.StatusCode != http.StatusCreated {
-		return Blob{}, refusal(resp.StatusCode, body)
+		return Blob{}, refusal(resp.StatusCode, a.retryAfter, body)
 	}
 	var b Blob
 	if err := json.Unmarshal(body, &b); err != nil || b.ID == "" {
@@ -69,7 +72,7 @@ func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
 	return b, nil
 }
 
-func refusal(status int, body []byte) error {
+func refusal(status int, after time.Duration, body []byte) error {
 	if status == http.StatusUnauthorized {
 		return fmt.Errorf("the service refused the token: %w", ErrSignInNeeded)
 	}
@@ -79,5 +82,5 @@ func refusal(status int, body []byte) error {
 	if json.Unmarshal(body, &said) != nil || said.Description == "" {
 		said.Description = string(body)
 	}
-	return &Error{Status: status, Detail: clean(said.Description)}
+	return &Error{Status: status, Sent: status >= http.StatusInternalServerError, Detail: clean(said.Description), RetryAfter: after}
 }

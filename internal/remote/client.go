@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-	"golang.org/x/sync/singleflight"
 )
 
 // Client talks to one service. Make it with New, end it with Close; its
@@ -29,34 +27,41 @@ type Client struct {
 	log     *slog.Logger
 	notify  func(method string, params json.RawMessage)
 
-	nextID    atomic.Int64
-	handshake singleflight.Group
-	mu        sync.Mutex
-	conn      *transport.StreamableHTTP // nil until the handshake is done
+	nextID  atomic.Int64
+	mu      sync.Mutex
+	conn    *transport.StreamableHTTP // nil until the handshake is done
+	pending *handshake                // nil while none is under way
 
-	side sync.WaitGroup // cancellations on their way
+	side sync.WaitGroup // handshakes, and cancellations on their way
 }
 
 // Options for New. Notify, when set, is given the service's notifications; it
-// must not block.
+// must not block. Dial, when set, makes the connections in place of the
+// system's network.
 type Options struct {
 	Server  *url.URL // absolute http or https URL of the MCP endpoint
 	Tokens  Tokens
 	Version string // of the bridge, for the service's records
 	Log     *slog.Logger
 	Notify  func(method string, params json.RawMessage)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// New returns a client. It does no I/O.
+// New returns a client. It does no I/O. Proxies and further certificates come
+// from the environment, as everywhere in Go.
 func New(o Options) *Client {
 	base := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
+	}
+	if o.Dial != nil {
+		base.DialContext = o.Dial
 	}
 	origin := &url.URL{Scheme: o.Server.Scheme, Host: o.Server.Host}
 	return &Client{
@@ -75,7 +80,26 @@ func New(o Options) *Client {
 // Calls in flight are ended by their own contexts.
 func (c *Client) Close() {
 	c.side.Wait()
-	c.http.CloseIdleConnections()
+	c.CloseIdle()
+}
+
+// CloseIdle gives up the connections nobody uses, which after a sleep or on
+// another network may be dead without anybody knowing.
+func (c *Client) CloseIdle() {
+	// http.Client.CloseIdleConnections asks its RoundTripper, which is ours.
+	if t, ok := c.http.Transport.(*authTransport); ok {
+		if base, ok := t.base.(*http.Transport); ok {
+			base.CloseIdleConnections()
+		}
+	}
+}
+
+// route is the address of one of the service's routes beside its MCP endpoint.
+func (c *Client) route(path string) url.URL {
+	return url.URL{
+		Scheme: c.server.Scheme, Host: c.server.Host,
+		Path: strings.TrimSuffix(strings.TrimSuffix(c.server.Path, "/"), "/mcp") + path,
+	}
 }
 
 // Call sends one MCP request and returns the raw result. params is a JSON
@@ -91,17 +115,24 @@ func (c *Client) Call(ctx context.Context, method string, params json.RawMessage
 			return nil, err
 		}
 		result, err := c.roundTrip(ctx, conn, method, params)
-		if errors.Is(err, transport.ErrSessionTerminated) {
-			// A 404 says that the request was not processed: the service no
-			// longer knows this connection. One new handshake, one repeat.
-			c.forget(conn)
-			if !again {
-				continue
-			}
-			return nil, &Error{Status: http.StatusNotFound}
+		if !lostSession(err) {
+			return result, err
 		}
-		return result, err
+		// It says that the request was not processed: the service no longer
+		// knows this connection. One new handshake, one repeat.
+		c.forget(conn)
+		if again {
+			return nil, err
+		}
 	}
+}
+
+// lostSession reports whether the service no longer knows the connection: 404,
+// or 400 with a complaint about the session, as some services have it.
+func lostSession(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Status == http.StatusNotFound ||
+		e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Detail), "session"))
 }
 
 func (c *Client) roundTrip(ctx context.Context, conn *transport.StreamableHTTP, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -118,50 +149,10 @@ func (c *Client) roundTrip(ctx context.Context, conn *transport.StreamableHTTP, 
 		}
 		return nil, ctx.Err()
 	}
+	if err == nil && a.status/100 == 2 && resp.ID.String() != req.ID.String() {
+		err = errors.New("the answer belongs to another request")
+	}
 	return judge(&a, resp, err)
-}
-
-// judge turns what the transport returned into a result or an error. The
-// status has the last word: a 503 with a JSON body is not a result.
-func judge(a *attempt, resp *transport.JSONRPCResponse, err error) (json.RawMessage, error) {
-	switch {
-	case errors.Is(err, ErrSignInNeeded):
-		return nil, ErrSignInNeeded
-	case errors.Is(err, transport.ErrSessionTerminated):
-		return nil, transport.ErrSessionTerminated
-	case a.status == http.StatusUnauthorized:
-		return nil, fmt.Errorf("the service refused the token: %w", ErrSignInNeeded)
-	case a.status != 0 && a.status/100 != 2:
-		e := &Error{Status: a.status, Sent: a.status >= 500, cause: err}
-		if resp != nil && resp.Error != nil {
-			e.Detail = clean(resp.Error.Message)
-		}
-		return nil, e
-	case err != nil:
-		return nil, &Error{Sent: a.sent, cause: errors.New(clean(unwrapAll(err)))}
-	case resp.Error != nil:
-		return nil, &RPCError{Code: resp.Error.Code, Message: resp.Error.Message, Data: resp.Error.Data}
-	case len(resp.Result) == 0:
-		return nil, &Error{Sent: true, cause: errors.New("an answer with neither result nor error")}
-	}
-	return resp.Result, nil
-}
-
-// unwrapAll returns the innermost text of err: the layers above only repeat
-// that sending failed.
-func unwrapAll(err error) string {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err.Error()
-		}
-		if _, isOp := errors.AsType[*net.OpError](err); isOp {
-			if op, ok := err.(*net.OpError); ok { //nolint:errorlint // the layer itself is wanted, its own text is the useful one
-				return op.Error()
-			}
-		}
-		err = next
-	}
 }
 
 // cancelled tells the service that nobody waits for request id any more.
@@ -175,93 +166,9 @@ func (c *Client) cancelled(ctx context.Context, conn *transport.StreamableHTTP, 
 			Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": id}},
 		}}
 		if err := conn.SendNotification(ctx, n); err != nil {
-			c.log.Debug("a cancellation did not reach the service", "error", clean(err.Error()))
+			c.log.Debug("a cancellation did not reach the service", "error", reason(err))
 		}
 	})
-}
-
-func (c *Client) forget(conn *transport.StreamableHTTP) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == conn {
-		c.conn = nil
-	}
-}
-
-// connected returns the connection, after the MCP handshake. Callers that come
-// while it is under way share it, each only as long as its own ctx lasts.
-func (c *Client) connected(ctx context.Context) (*transport.StreamableHTTP, error) {
-	c.mu.Lock()
-	conn := c.conn
-	c.mu.Unlock()
-	if conn != nil {
-		return conn, nil
-	}
-	shared := c.handshake.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		return c.connect(ctx)
-	})
-	select {
-	case r := <-shared:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		conn, _ := r.Val.(*transport.StreamableHTTP)
-		return conn, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (c *Client) connect(ctx context.Context) (*transport.StreamableHTTP, error) {
-	conn, err := transport.NewStreamableHTTP(c.server.String(), transport.WithHTTPBasicClient(c.http), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		return nil, fmt.Errorf("server URL: %w", err)
-	}
-	if c.notify != nil {
-		conn.SetNotificationHandler(c.forward)
-	}
-	params, err := json.Marshal(map[string]any{
-		"protocolVersion": mcp.LATEST_LEGACY_PROTOCOL_VERSION,
-		"capabilities":    map[string]any{},
-		"clientInfo":      map[string]string{"name": "bellman-bridge", "version": c.version},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode initialize: %w", err)
-	}
-	var a attempt
-	resp, err := conn.SendRequest(context.WithValue(ctx, attemptKey{}, &a),
-		transport.JSONRPCRequest{JSONRPC: "2.0", ID: mcp.NewRequestId(c.nextID.Add(1)), Method: "initialize", Params: json.RawMessage(params)})
-	if errors.Is(err, transport.ErrSessionTerminated) {
-		a.status = http.StatusNotFound
-	}
-	raw, err := judge(&a, resp, err)
-	if err != nil {
-		return nil, handshakeError(err)
-	}
-	var hello struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if json.Unmarshal(raw, &hello) != nil || !strings.HasPrefix(hello.ProtocolVersion, "20") {
-		return nil, &Error{cause: errors.New("no MCP service answers at this URL")}
-	}
-	conn.SetProtocolVersion(hello.ProtocolVersion)
-	if err := conn.SendNotification(ctx, mcp.JSONRPCNotification{JSONRPC: "2.0", Notification: mcp.Notification{Method: "notifications/initialized"}}); err != nil {
-		c.log.Debug("the service did not take notifications/initialized", "error", clean(err.Error()))
-	}
-	c.mu.Lock()
-	c.conn = conn
-	c.mu.Unlock()
-	return conn, nil
-}
-
-// handshakeError makes err say that nothing of the caller's request was sent.
-func handshakeError(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Sent = false
-	}
-	return err
 }
 
 func (c *Client) forward(n mcp.JSONRPCNotification) {

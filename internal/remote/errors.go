@@ -1,10 +1,13 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -14,12 +17,14 @@ var ErrSignInNeeded = errors.New("sign-in needed")
 
 // Error is a request to the service that got no answer to pass on.
 type Error struct {
-	Status int    // HTTP status when the service, or something before it, answered; else 0
-	Sent   bool   // the service may have acted on the request
-	Detail string // what an answer said, in one cleaned line; may be empty
-	cause  error
+	Status     int           // HTTP status when the service, or something before it, answered; else 0
+	Sent       bool          // the service may have acted on the request
+	Detail     string        // what an answer said, in one cleaned line; may be empty
+	RetryAfter time.Duration // how long the answer asks to be left alone; else 0
+	cause      error
 }
 
+// Error implements error.
 func (e *Error) Error() string {
 	switch {
 	case e.Status != 0 && e.Detail != "":
@@ -42,6 +47,32 @@ type RPCError struct {
 
 func (e *RPCError) Error() string {
 	return fmt.Sprintf("the service refused: %s (%d)", e.Message, e.Code)
+}
+
+// cause is what went wrong on the way, said in one clean line.
+type cause struct {
+	line string
+	err  error
+}
+
+func (c cause) Error() string { return c.line }
+func (c cause) Unwrap() error { return c.err }
+
+// reason says in one clean line what went wrong on the way. The layers above
+// the network's own error only repeat that sending failed, and some of them
+// name the whole URL. A deadline of ours on the way is not the caller's.
+func reason(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errors.New("no answer in time")
+	}
+	for inner := err; ; {
+		next := errors.Unwrap(inner)
+		_, network := inner.(*net.OpError) //nolint:errorlint // the layer itself is wanted, not what it wraps
+		if network || next == nil {
+			return cause{clean(inner.Error()), err}
+		}
+		inner = next
+	}
 }
 
 // clean makes one line of at most 300 characters of what a remote said, with

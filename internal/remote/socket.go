@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -25,13 +25,24 @@ const (
 )
 
 // Socket is one open room socket: the events of a room as they are written,
-// this identity's own included. One goroutine reads it; Prove and Close may be
-// called by others.
+// this identity's own included. One goroutine reads it and ends it with Close;
+// Prove may be called by others.
 type Socket struct {
 	conn   *websocket.Conn
 	cursor int64
-	prove  chan struct{}
+	limit  func() (context.Context, context.CancelFunc) // for a ping
+
+	mu     sync.Mutex
+	timer  *time.Timer // fires when the service has been silent
+	asked  bool        // a ping is out and nothing has come since
+	silent bool        // nothing came in time: the socket was given up
+	closed bool
+	pings  sync.WaitGroup
 }
+
+// ErrRemoved means that the service closed the socket because every member of
+// this identity in the room was removed.
+var ErrRemoved = errors.New("removed from the room")
 
 // OpenSocket opens the room's socket so that events above cursor follow. It
 // blocks for at most 10 s. A refused handshake is an *Error with its status.
@@ -45,7 +56,7 @@ func (c *Client) OpenSocket(ctx context.Context, room string, cursor int64) (*So
 	switch {
 	case err == nil:
 		conn.SetReadLimit(maxFrame)
-		return &Socket{conn: conn, cursor: cursor, prove: make(chan struct{}, 1)}, nil
+		return newSocket(ctx, conn, cursor), nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, ErrSignInNeeded):
@@ -53,45 +64,95 @@ func (c *Client) OpenSocket(ctx context.Context, room string, cursor int64) (*So
 	case a.status == http.StatusUnauthorized:
 		return nil, fmt.Errorf("the service refused the token: %w", ErrSignInNeeded)
 	default:
-		return nil, &Error{Status: a.status, cause: errors.New(clean(unwrapAll(err)))}
+		return nil, &Error{Status: a.status, RetryAfter: a.retryAfter, cause: reason(err)}
 	}
 }
 
+func newSocket(ctx context.Context, conn *websocket.Conn, cursor int64) *Socket {
+	ctx = context.WithoutCancel(ctx)
+	s := &Socket{conn: conn, cursor: cursor}
+	s.limit = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, pongTimeout) }
+	s.timer = time.AfterFunc(idleBeforePing, s.quiet)
+	return s
+}
+
 func (c *Client) socketURL(room string, cursor int64) string {
-	u := url.URL{Scheme: c.server.Scheme, Host: c.server.Host}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(c.server.Path, "/"), "/mcp") + "/ws"
+	u := c.route("/ws")
 	u.RawQuery = url.Values{"session": {room}, "cursor": {strconv.FormatInt(cursor, 10)}}.Encode()
 	return u.String()
 }
 
-// Close ends the socket at once.
-func (s *Socket) Close() { _ = s.conn.CloseNow() }
+// Close ends the socket at once and waits for a ping on its way.
+func (s *Socket) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.timer.Stop()
+	s.mu.Unlock()
+	_ = s.conn.CloseNow()
+	s.pings.Wait()
+}
 
-// Prove makes the next Read ask the service for a sign of life now: after a
-// sleep or a change of network an open socket proves nothing.
+// Prove asks the service for a sign of life now, and Read fails if none comes
+// within 10 s: after a sleep or a change of network an open socket proves
+// nothing. It does not block.
 func (s *Socket) Prove() {
-	select {
-	case s.prove <- struct{}{}:
-	default:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && !s.asked {
+		s.timer.Reset(0)
 	}
 }
 
-// ErrRemoved means that the service closed the socket because every member of
-// this identity in the room was removed.
-var ErrRemoved = errors.New("removed from the room")
+// quiet is called when the service has been silent for long enough to ask
+// whether it is there, or has not answered that.
+func (s *Socket) quiet() {
+	s.mu.Lock()
+	if s.closed || s.silent {
+		s.mu.Unlock()
+		return
+	}
+	s.pings.Add(1) // under the lock, so that Close waits for it
+	defer s.pings.Done()
+	if s.asked {
+		s.silent = true
+		s.mu.Unlock()
+		_ = s.conn.CloseNow() // fails the pending Read
+		return
+	}
+	s.asked = true
+	s.timer.Reset(pongTimeout)
+	s.mu.Unlock()
+	ctx, cancel := s.limit()
+	defer cancel()
+	// A ping that cannot be written closes the connection, which Read reports.
+	_ = s.conn.Write(ctx, websocket.MessageText, []byte("ping"))
+}
+
+// heard puts the next question off: any frame is a sign of life.
+func (s *Socket) heard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.silent {
+		return
+	}
+	s.asked = false
+	s.timer.Reset(idleBeforePing)
+}
 
 // Read returns the next event above everything returned before, and the frame
-// it came in. It blocks until one comes, ctx ends, or the socket fails: closed, or silent for 10 s
-// after a ping that follows 30 s of silence. Frames that are not an event, or
-// repeat one, are passed over, as bridge.md 3.2 has it.
+// it came in. It blocks until one comes, ctx ends, or the socket fails:
+// closed, or silent for 10 s after a ping that follows 30 s of silence. Frames
+// that are not an event, or repeat one, are passed over, as bridge.md 3.2 has
+// it. After an error the socket is good for Close alone.
 func (s *Socket) Read(ctx context.Context) (bellman.Event, json.RawMessage, error) {
 	for {
-		data, err := s.readFrame(ctx)
+		kind, data, err := s.conn.Read(ctx)
 		if err != nil {
-			return bellman.Event{}, nil, err
+			return bellman.Event{}, nil, s.failure(ctx, err)
 		}
+		s.heard()
 		var e bellman.Event
-		if json.Unmarshal(data, &e) != nil || !e.Valid() || e.Cursor <= s.cursor {
+		if kind != websocket.MessageText || json.Unmarshal(data, &e) != nil || !e.Valid() || e.Cursor <= s.cursor {
 			continue
 		}
 		s.cursor = e.Cursor
@@ -99,66 +160,17 @@ func (s *Socket) Read(ctx context.Context) (bellman.Event, json.RawMessage, erro
 	}
 }
 
-type frame struct {
-	kind websocket.MessageType
-	data []byte
-	err  error
-}
-
-func (s *Socket) readFrame(ctx context.Context) ([]byte, error) {
-	readCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	got := make(chan frame, 1)
-	go func() { // ends with readCtx at the latest: cancelling it fails the read
-		var f frame
-		f.kind, f.data, f.err = s.conn.Read(readCtx)
-		got <- f
-	}()
-	idle := time.NewTimer(idleBeforePing)
-	defer idle.Stop()
-	pinged := false
-	for {
-		select {
-		case f := <-got:
-			return s.judge(ctx, f)
-		case <-ctx.Done():
-			<-cancelled(cancel, got)
-			return nil, ctx.Err()
-		case <-s.prove:
-		case <-idle.C:
-		}
-		if pinged {
-			<-cancelled(cancel, got)
-			return nil, &Error{cause: errors.New("the room socket is silent")}
-		}
-		pinged = true
-		idle.Reset(pongTimeout)
-		writeCtx, stop := context.WithTimeout(ctx, pongTimeout)
-		err := s.conn.Write(writeCtx, websocket.MessageText, []byte("ping"))
-		stop()
-		if err != nil {
-			<-cancelled(cancel, got)
-			return nil, &Error{cause: errors.New(clean(unwrapAll(err)))}
-		}
-	}
-}
-
-// cancelled ends the pending read and returns what it leaves.
-func cancelled(cancel context.CancelFunc, got chan frame) chan frame {
-	cancel()
-	return got
-}
-
-func (s *Socket) judge(ctx context.Context, f frame) ([]byte, error) {
+func (s *Socket) failure(ctx context.Context, err error) error {
+	s.mu.Lock()
+	silent := s.silent
+	s.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case websocket.CloseStatus(f.err) == websocket.StatusPolicyViolation:
-		return nil, ErrRemoved
-	case f.err != nil:
-		return nil, &Error{cause: errors.New(clean(unwrapAll(f.err)))}
-	case f.kind != websocket.MessageText:
-		return nil, nil
+		return ctx.Err()
+	case silent:
+		return &Error{cause: errors.New("the room socket is silent")}
+	case websocket.CloseStatus(err) == websocket.StatusPolicyViolation:
+		return ErrRemoved
 	}
-	return f.data, nil
+	return &Error{cause: reason(err)}
 }
