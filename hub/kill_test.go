@@ -148,6 +148,20 @@ func TestKilledUnderLoad(t *testing.T) {
 	if r := b.OK(t, bellman.ToolRooms, hubtest.Args{}, nil); !strings.Contains(r.Text, b.Member) {
 		t.Error("the seat is gone")
 	}
+	// An operator's command reaches the hub that serves, without its help.
+	operate := func(args ...string) {
+		t.Helper()
+		var out, errOut strings.Builder
+		if code := run(t.Context(), args, os.Getenv, &out, &errOut); code != exitOK {
+			t.Fatalf("%v: %d %s", args, code, errOut.String())
+		}
+	}
+	operate("room", "freeze", "--data", data, a.Room)
+	if got := b.Sync(t, 0).SessionStatus; got != bellman.StatusFrozen {
+		t.Errorf("after a freeze from outside: %s", got)
+	}
+	operate("room", "thaw", "--data", data, a.Room)
+	a.Say(t, "thawed")
 	hub.kill(t)
 	var out, errOut strings.Builder
 	if code := run(t.Context(), []string{"check", "--data", data}, os.Getenv, &out, &errOut); code != exitOK || out.String() != "ok: 1 rooms\n" {

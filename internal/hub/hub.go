@@ -134,6 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Hub, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	h.end = end
 	h.chores.Go(func() { h.doChores(life) })
+	h.log.InfoContext(ctx, "hub open", "data", cfg.Data)
 	return h, nil
 }
 
@@ -175,5 +176,5 @@ func (h *Hub) Handler(base string) http.Handler {
 			f = &front{}
 		}
 	}
-	return h.metrics.measure(f.guard(h.limit(h.routes(f))))
+	return h.measure(f.guard(h.limit(h.routes(f))))
 }

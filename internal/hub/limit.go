@@ -3,6 +3,7 @@ package hub
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +23,6 @@ const (
 // limiter holds every credential, and every address, to a rate of requests.
 type limiter struct {
 	rate rate.Limit
-	// proxied says that the last hop before this hub wrote the address.
-	proxied bool
 
 	mu      sync.Mutex
 	callers map[string]*caller
@@ -34,8 +33,8 @@ type caller struct {
 	seen   time.Time
 }
 
-func newLimiter(perSecond float64, proxied bool) *limiter {
-	return &limiter{rate: rate.Limit(perSecond), proxied: proxied, callers: map[string]*caller{}}
+func newLimiter(perSecond float64) *limiter {
+	return &limiter{rate: rate.Limit(perSecond), callers: map[string]*caller{}}
 }
 
 // allow spends one request of a caller.
@@ -71,8 +70,8 @@ func (l *limiter) forget(now time.Time) {
 
 // address is where a request came from. Behind a proxy it is what the proxy
 // appended; anything before that the client could have written.
-func (l *limiter) address(r *http.Request) string {
-	if l.proxied {
+func (h *Hub) address(r *http.Request) string {
+	if h.config.BehindProxy {
 		hops := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
 		if last := strings.TrimSpace(hops[len(hops)-1]); last != "" {
 			return last
@@ -90,9 +89,9 @@ func (h *Hub) limit(next http.Handler) http.Handler {
 	if h.config.Rate <= 0 {
 		return next
 	}
-	l := newLimiter(h.config.Rate, h.config.BehindProxy)
+	l := newLimiter(h.config.Rate)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ok := l.allow("address "+l.address(r), crowd)
+		ok := l.allow("address "+h.address(r), crowd)
 		if token := bearer(r); ok && token != "" {
 			ok = l.allow("token "+digest(token), 1)
 		}
@@ -104,4 +103,14 @@ func (h *Hub) limit(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// register counts registrations by address, except those from this machine:
+// everybody on it shares the one address.
+func (h *Hub) register(w http.ResponseWriter, r *http.Request) {
+	address := h.address(r)
+	if ip, err := netip.ParseAddr(address); err == nil && ip.IsLoopback() && !h.config.BehindProxy {
+		address = ""
+	}
+	h.signin.Register(w, r, address)
 }

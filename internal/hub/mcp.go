@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -44,9 +45,16 @@ type argumentsKey struct{}
 
 // newMCP returns the MCP endpoint: stateless, one JSON answer for each POST.
 func (h *Hub) newMCP() http.Handler {
-	s := server.NewMCPServer("bellman-mcp-server", Version,
+	place := map[string]int{}
+	hooks := &server.Hooks{}
+	// The library lists by name; the service lists in the order of its work.
+	hooks.AddAfterListTools(func(_ context.Context, _ any, _ *mcp.ListToolsRequest, list *mcp.ListToolsResult) {
+		slices.SortFunc(list.Tools, func(a, b mcp.Tool) int { return place[a.Name] - place[b.Name] })
+	})
+	s := server.NewMCPServer("bellman-mcp-server", Version, server.WithHooks(hooks),
 		server.WithToolCapabilities(false), server.WithResourceCapabilities(false, false), server.WithRecovery())
-	for _, definition := range bellman.ServiceTools() {
+	for i, definition := range bellman.ServiceTools() {
+		place[definition.Name] = i
 		t := h.tools[definition.Name]
 		hints := t.Annotations
 		s.AddTool(mcp.Tool{

@@ -82,8 +82,10 @@ func (c *counted) Write(b []byte) (int, error) {
 // Unwrap lets others reach the connection beneath.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// measure counts and times every request.
-func (m *metrics) measure(next http.Handler) http.Handler {
+// measure counts, times and logs every request. Neither says more of it than
+// its route.
+func (h *Hub) measure(next http.Handler) http.Handler {
+	m := h.metrics
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &counted{ResponseWriter: w}
 		start := time.Now()
@@ -93,6 +95,7 @@ func (m *metrics) measure(next http.Handler) http.Handler {
 		if route != "ws" {
 			m.seconds.WithLabelValues(route).Observe(time.Since(start).Seconds())
 		}
+		h.log.DebugContext(r.Context(), "request", "route", route, "method", r.Method, "status", c.status, "took", time.Since(start))
 	})
 }
 

@@ -47,7 +47,7 @@ func (h *Hub) signinRoutes(mux *http.ServeMux) {
 			h.signin.ServeMetadata(w, originOf(r.Context()))
 		})
 	}
-	mux.HandleFunc("POST /register", h.signin.Register)
+	mux.HandleFunc("POST /register", h.register)
 	mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, r *http.Request) {
 		h.signin.Authorize(w, r, originOf(r.Context()))
 	})

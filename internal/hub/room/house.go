@@ -26,8 +26,12 @@ const (
 	markAudit  = "audit"  // organization; the body is the row
 )
 
-// keepFolded is how many rooms stay folded in memory while nobody uses them.
-const keepFolded = 1024
+// Rooms stay folded in memory while nobody uses them, up to so many and to so
+// many bytes of events.
+const (
+	keepFolded = 1024
+	keepBytes  = 256 << 20
+)
 
 // House is all rooms of a hub. Its methods may be called from many goroutines
 // at once. A method that returns an *Error changed nothing, save that the
@@ -42,6 +46,7 @@ type House struct {
 
 	mu    sync.Mutex
 	rooms map[string]*Room
+	bytes int64 // of the rooms' events, as last weighed
 }
 
 // NewHouse returns the rooms kept in log. The clock is for everything a room
@@ -61,8 +66,9 @@ type Room struct {
 	id    string
 	house *House
 	turn  chan struct{} // holds one token; its taker may append
-	uses  int           // under house.mu
-	used  time.Time     // under house.mu
+	uses  int           // under house.mu, as are the next two
+	used  time.Time
+	bytes int64
 
 	mu      sync.RWMutex
 	state   *state         // read and folded under mu, never during I/O
@@ -108,8 +114,8 @@ func (h *House) hold(id string) *Room {
 	return r
 }
 
-// release lets go of r. Rooms beyond keepFolded are dropped once unused and
-// folded again when somebody comes.
+// release lets go of r. Unused rooms beyond what is kept are dropped, the
+// longest unused first, and folded again when somebody comes.
 func (h *House) release(r *Room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,19 +125,37 @@ func (h *House) release(r *Room) {
 		return
 	}
 	if r.position() == 0 {
-		delete(h.rooms, r.id)
+		h.dropLocked(r)
 		return
 	}
-	if len(h.rooms) <= keepFolded {
-		return
-	}
-	var oldest *Room
-	for _, other := range h.rooms {
-		if other.uses == 0 && (oldest == nil || other.used.Before(oldest.used)) {
-			oldest = other
+	weight := r.weight()
+	h.bytes += weight - r.bytes
+	r.bytes = weight
+	for len(h.rooms) > keepFolded || h.bytes > keepBytes {
+		var oldest *Room
+		for _, other := range h.rooms {
+			if other.uses == 0 && (oldest == nil || other.used.Before(oldest.used)) {
+				oldest = other
+			}
 		}
+		if oldest == nil {
+			return
+		}
+		h.dropLocked(oldest)
 	}
-	delete(h.rooms, oldest.id)
+}
+
+// dropLocked forgets a folded room. The caller holds h.mu.
+func (h *House) dropLocked(r *Room) {
+	h.bytes -= r.bytes
+	delete(h.rooms, r.id)
+}
+
+// weight is about how much memory the room's events take.
+func (r *Room) weight() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.state.bytes
 }
 
 // position is how far the room is folded.

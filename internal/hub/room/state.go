@@ -24,6 +24,7 @@ type state struct {
 	members  []*member
 	codes    map[string]code // by role
 	events   []bellman.Event // the cursor of events[i] is i+1
+	bytes    int64           // about what the events take
 	keys     map[keyRef]kept
 	requests []*request
 	answered map[string]*request // by cursor, in decimal
@@ -134,6 +135,7 @@ func (s *state) applyMembers(r *record) {
 
 func (s *state) applyEvent(e bellman.Event, at int64) {
 	s.events = append(s.events, e)
+	s.bytes += int64(len(e.Payload)) + 256
 	switch e.Type {
 	case TypeActionRequest:
 		q := &request{cursor: e.Cursor, from: e.From, at: at}

@@ -142,7 +142,7 @@ func (h *House) evict(r *Room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.rooms[r.id] == r {
-		delete(h.rooms, r.id)
+		h.dropLocked(r)
 		close(r.gone)
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 	"unicode/utf8"
@@ -27,8 +25,9 @@ type client struct {
 }
 
 // Register answers a dynamic registration. A registration lapses after a day
-// unless a token was issued for it.
-func (s *Server) Register(w http.ResponseWriter, r *http.Request) {
+// unless a token was issued for it. The address is what registrations are
+// counted by; without one they are not.
+func (s *Server) Register(w http.ResponseWriter, r *http.Request, address string) {
 	var asked *struct {
 		Name         any   `json:"client_name"`
 		RedirectURIs []any `json:"redirect_uris"`
@@ -44,7 +43,7 @@ func (s *Server) Register(w http.ResponseWriter, r *http.Request) {
 			"redirect_uris must be https, or http to localhost, 127.0.0.1 or [::1]")
 		return
 	}
-	id, err := s.admit(r.Context(), r.RemoteAddr, c)
+	id, err := s.admit(r.Context(), address, c)
 	switch {
 	case err != nil:
 		s.fault(w, r, "register the client", err)
@@ -96,19 +95,14 @@ func allowedRedirect(text string) bool {
 	return false
 }
 
-// admit stores c and returns its id, empty when a bound is reached. This
-// machine itself is not counted: everyone on it shares its one address.
-func (s *Server) admit(ctx context.Context, remote string, c client) (string, error) {
+// admit stores c and returns its id, empty when a bound is reached.
+func (s *Server) admit(ctx context.Context, address string, c client) (string, error) {
 	full, err := s.full(ctx)
 	if err != nil || full {
 		return "", err
 	}
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		ok, err := s.rates.Count(ctx, host, maxHourly, s.now().Add(time.Hour))
+	if address != "" {
+		ok, err := s.rates.Count(ctx, address, maxHourly, s.now().Add(time.Hour))
 		if err != nil || !ok {
 			return "", err
 		}
