@@ -3,159 +3,167 @@ package room
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 )
 
-// The reconnect's numbers, from bridge.md 3.2.
-const (
-	firstBackoff    = time.Second
-	backoffCap      = 30 * time.Second
-	degradedCap     = 120 * time.Second
-	degradedAfter   = 3
-	stableAfter     = 30 * time.Second
-	credentialCheck = 30 * time.Second
-)
-
 // follow reads the room until something ends it. While the socket cannot be
 // had it polls, and keeps trying the socket.
 func (k *watch) follow(ctx context.Context) error {
-	failures := 0
+	var t trouble
+	var polls *polling
+	defer func() { polls.stop() }()
 	for {
-		opened := time.Now()
-		err := k.readSocket(ctx)
+		stable, err := k.readSocket(ctx, func() { polls.stop(); polls = nil })
+		if stable {
+			t = trouble{}
+		}
+		if polls == nil { // which ask all the time
+			err = k.ask(ctx, err)
+		}
 		if final(ctx, err) {
 			return err
 		}
-		if time.Since(opened) >= stableAfter {
-			failures = 0
+		what := judge(err)
+		pause := t.note(what, err)
+		k.report(what, t, err)
+		switch {
+		case what == unstored || what == noCredential:
+			polls.stop()
+			polls = nil
+		case t.failures >= degradedAfter && polls == nil:
+			polls = k.startPolling(ctx)
 		}
-		failures++
-		if verdict := judgeSocket(err); verdict != transient {
-			// The socket's word is not the last one: the room itself is asked.
-			if err := k.pollAll(ctx); final(ctx, err) {
-				return err
-			}
-			failures = max(failures, degradedAfter)
-		}
-		k.log.Debug("the room socket is not open", "failures", failures, "error", err)
-		if err := k.between(ctx, failures); final(ctx, err) {
+		if err := k.between(ctx, pause, &polls); final(ctx, err) {
 			return err
 		}
 	}
+}
+
+// ask looks at the room itself where the socket's word is not the last one. It
+// returns what is to be acted on: what the look found, or still failure.
+func (k *watch) ask(ctx context.Context, failure error) error {
+	if final(ctx, failure) || judge(failure) != askTheRoom {
+		return failure
+	}
+	err := k.pollAll(ctx)
+	if what := judge(err); final(ctx, err) || what == unstored || what == noCredential {
+		return err
+	}
+	return failure
 }
 
 // final reports whether err, or the end of ctx, ends the watch.
 func final(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, errAllEnded) || errors.Is(err, errPaused) ||
-		errors.Is(err, queue.ErrStale) || errors.Is(err, queue.ErrClosed)
+	if ctx.Err() != nil {
+		return true
+	}
+	for _, end := range []error{errAllEnded, errPaused, errNotOurs, queue.ErrStale, queue.ErrClosed} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
-func (k *watch) readSocket(ctx context.Context) error {
+// errRoomOver is an event which says that the room is over.
+var errRoomOver = errors.New("the room says it is over")
+
+// readSocket reads the room socket until it fails, and reports whether it was
+// open long enough to count as stable. It calls opened once it is open.
+func (k *watch) readSocket(ctx context.Context, opened func()) (stable bool, err error) {
 	if err := k.w.limit.Wait(ctx); err != nil {
-		return err
+		return false, err
 	}
 	cursor, ok := k.start()
 	if !ok {
-		return errAllEnded
+		return false, errAllEnded
+	}
+	if !k.ours() {
+		return false, errNotOurs
 	}
 	s, err := k.w.cfg.Remote.OpenSocket(ctx, k.room, cursor)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer s.Close()
+	if !k.ours() { // and perhaps was not when the token was asked for
+		return false, errNotOurs
+	}
+	opened()
 	k.setSocket(s)
 	defer k.setSocket(nil)
 	k.log.Debug("the room socket is open", "cursor", cursor)
+	since := time.Now()
+	err = k.drain(ctx, s)
+	return time.Since(since) >= stableAfter, err
+}
+
+// drain stores what the socket brings until either fails.
+func (k *watch) drain(ctx context.Context, s *remote.Socket) error {
+	reading, abort := context.WithCancel(ctx)
+	defer abort()
+	in := newIntake(func(batch []frame) error { return k.take(ctx, batch) }, abort)
 	for {
-		e, raw, err := s.Read(ctx)
-		if err != nil {
-			return err
+		e, raw, err := s.Read(reading)
+		if err == nil {
+			err = in.add(frame{e, raw})
 		}
-		if err := k.take(ctx, e, raw); err != nil {
-			return err
+		if err == nil {
+			continue
 		}
+		if failed := in.finish(); failed != nil {
+			return failed
+		}
+		return err
 	}
 }
 
-// verdict is what a failed socket says of the room.
+// verdict is what a failure says of the room and of what to do.
 type verdict int
 
 const (
-	transient  verdict = iota // nothing: try again
-	askTheRoom                // it may be over, or the socket may not be offered
-	noCredential
+	transient    verdict = iota // nothing: try again
+	askTheRoom                  // it may be over, or the socket may not be offered
+	noCredential                // wait for one
+	unstored                    // the queue could not be written
 )
 
-func judgeSocket(err error) verdict {
-	if errors.Is(err, remote.ErrSignInNeeded) {
+// judge reads a failure by its kind and by the handshake's status; words have
+// no say.
+func judge(err error) verdict {
+	if _, ok := errors.AsType[storageError](err); ok {
+		return unstored
+	}
+	switch {
+	case errors.Is(err, remote.ErrSignInNeeded):
 		return noCredential
-	}
-	if errors.Is(err, remote.ErrRemoved) {
+	case errors.Is(err, remote.ErrRemoved), errors.Is(err, errRoomOver):
 		return askTheRoom
 	}
-	if e, ok := errors.AsType[*remote.Error](err); ok {
-		switch e.Status {
-		case 0, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
-			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return transient
-		}
-		return askTheRoom
+	e, ok := errors.AsType[*remote.Error](err)
+	if !ok {
+		return transient
 	}
-	return transient
+	switch e.Status {
+	case 0, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return transient
+	}
+	if e.Status >= http.StatusInternalServerError {
+		return transient
+	}
+	// 403, 404, 409: of the room. 200, 3xx, 405, 426: no socket to be had here.
+	return askTheRoom
 }
 
-// between waits for the next try of the socket. Once degraded it polls for
-// every member meanwhile.
-func (k *watch) between(ctx context.Context, failures int) error {
-	d := backoff(failures)
-	if failures < degradedAfter {
-		k.sleep(ctx, d)
-		return nil
+// report logs a failure: loudly only where a person can do something.
+func (k *watch) report(what verdict, t trouble, err error) {
+	if what == unstored && t.unstored == 1 {
+		k.log.Warn("the room is paused: its events cannot be stored; it is tried again", "error", err)
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { // Kick cuts the wait, not only its next round
-		select {
-		case <-k.w.retry():
-			cancel()
-		case <-gctx.Done():
-		}
-		return nil
-	})
-	for _, member := range k.members() {
-		g.Go(func() error { return k.pollUntil(gctx, member) })
-	}
-	return g.Wait()
-}
-
-// backoff is full jitter below a cap that doubles with each failure in a row.
-func backoff(failures int) time.Duration {
-	limit := backoffCap
-	if failures >= degradedAfter {
-		limit = degradedCap
-	}
-	d := min(limit, firstBackoff<<min(failures-1, 10))
-	if failures >= degradedAfter {
-		// Polling serves meanwhile, so the socket can wait a little at least.
-		return d/2 + rand.N(d/2+1) //nolint:gosec // jitter
-	}
-	return rand.N(d + 1) //nolint:gosec // jitter
-}
-
-func (k *watch) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-k.w.retry():
-	case <-ctx.Done():
-	}
+	k.log.Debug("the room socket is not open", "failures", t.failures, "error", err)
 }

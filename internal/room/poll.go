@@ -4,20 +4,58 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"bellman.sh/desktop/internal/bellman"
-	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 )
 
 const (
 	pollWait  = 25 // seconds a poll is held by the service
 	pollFloor = time.Second
-	pollLimit = 40 * time.Second // for the answer to a held poll
+	pollGrace = 15 * time.Second // for the answer beyond what was asked to be held
 )
+
+// polling reads the room by long polls, one for each member, until it is
+// stopped or something ends the watch. A nil *polling has never begun.
+type polling struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // what ended the watch; once done is closed
+}
+
+func (k *watch) startPolling(ctx context.Context) *polling {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &polling{cancel: cancel, done: make(chan struct{})}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, member := range k.members() {
+		group.Go(func() error { return k.pollUntil(ctx, member) })
+	}
+	go func() { // ends with the polls, which stop waits for
+		defer close(p.done)
+		p.err = group.Wait()
+	}()
+	return p
+}
+
+// stop ends the polls and waits for them.
+func (p *polling) stop() {
+	if p != nil {
+		p.cancel()
+		<-p.done
+	}
+}
+
+// ended returns a channel that is closed when the polls have ended; nil, which
+// never is, when there are none.
+func (p *polling) ended() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.done
+}
 
 // pollUntil polls for one member until ctx ends, which is no error, or the
 // watch must stop.
@@ -25,24 +63,26 @@ func (k *watch) pollUntil(ctx context.Context, member string) error {
 	failures := 0
 	for ctx.Err() == nil {
 		began := time.Now()
+		kicked := k.w.retry()
 		delivered, err := k.poll(ctx, member, pollWait)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end of ctx ends the polling and is what err reports
-		case final(ctx, err):
+		case final(ctx, err), judge(err) == unstored:
 			return err
 		case errors.Is(err, errMemberEnded):
 			return nil
 		case errors.Is(err, remote.ErrSignInNeeded):
-			k.sleep(ctx, credentialCheck)
+			sleep(ctx, credentialCheck, kicked)
 		case err != nil:
 			failures++
 			k.log.Debug("a poll failed", "failures", failures, "error", err)
-			k.sleep(ctx, max(backoff(min(failures, degradedAfter-1)), pollFloor))
+			sleep(ctx, max(askedFor(err), pollFloor), nil)
+			sleep(ctx, spread(doubled(firstBackoff, failures, backoffCap)), kicked)
 		default:
 			failures = 0
 			if rest := pollFloor - time.Since(began); !delivered && rest > 0 {
-				k.sleep(ctx, rest)
+				sleep(ctx, rest, nil)
 			}
 		}
 	}
@@ -50,112 +90,88 @@ func (k *watch) pollUntil(ctx context.Context, member string) error {
 }
 
 // pollAll looks once for every member, which is how a room that is over is
-// told from a socket that is not offered.
+// told from a socket that is not offered. It returns the first error that ends
+// the watch, else the last one.
 func (k *watch) pollAll(ctx context.Context) error {
+	var last error
 	for _, member := range k.members() {
-		if _, err := k.poll(ctx, member, 0); err != nil && !errors.Is(err, errMemberEnded) {
-			return fmt.Errorf("look at the room: %w", err)
+		_, err := k.poll(ctx, member, 0)
+		switch {
+		case final(ctx, err), judge(err) == unstored:
+			return err
+		case err != nil && !errors.Is(err, errMemberEnded):
+			last = err
 		}
 	}
-	return nil
+	return last
 }
 
-// errMemberEnded means that this member's watch is over and others' go on.
-var errMemberEnded = errors.New("the membership has ended")
-
-// syncAnswer is a bellman_sync result with each event's own bytes.
-type syncAnswer struct {
-	IsError bool `json:"isError"`
-	Content []struct {
-		Text string `json:"text"`
-	} `json:"content"`
-	Structured *struct {
-		Events []bellman.Envelope[json.RawMessage] `json:"events"`
-		Cursor int64                               `json:"cursor"`
-		Status string                              `json:"session_status"`
-		Gone   bool                                `json:"removed"`
-	} `json:"structuredContent"`
-}
+var (
+	// errMemberEnded means that this member's watch is over and others' go on.
+	errMemberEnded = errors.New("the membership has ended")
+	errNoAnswer    = errors.New("poll: the answer is no sync result")
+	errUnsettled   = errors.New("poll: the service refused it")
+)
 
 // poll reads once as member and stores what came. delivered tells whether
 // anything did.
 func (k *watch) poll(ctx context.Context, member string, wait int) (delivered bool, err error) {
-	since := k.cursor(member)
-	params, err := json.Marshal(map[string]any{"name": bellman.ToolSync, "arguments": map[string]any{
-		"session_id": k.room, "member_id": member, "since_cursor": since, "wait_seconds": wait,
-	}})
-	if err != nil {
-		return false, fmt.Errorf("encode poll: %w", err)
+	since, ok := k.cursor(member)
+	if !ok {
+		return false, errMemberEnded
 	}
-	callCtx, cancel := context.WithTimeout(ctx, pollLimit)
-	defer cancel()
-	raw, err := k.w.cfg.Remote.Call(callCtx, "tools/call", params)
+	if !k.ours() {
+		return false, errNotOurs
+	}
+	a, err := k.sync(ctx, member, since, wait)
 	if err != nil {
 		return false, err
 	}
-	var a syncAnswer
-	if err := json.Unmarshal(raw, &a); err != nil || (!a.IsError && a.Structured == nil) {
-		return false, errors.New("poll: the answer is no sync result")
-	}
-	if a.IsError {
-		return false, k.refused(ctx, member, a)
-	}
-	events, removed := readEvents(a, member, since)
-	if a.Structured.Cursor > since {
-		if err := k.put(ctx, member, events, a.Structured.Cursor); err != nil {
-			return false, err
+	var p portion
+	if !a.IsError {
+		p = sift(a.frames(), member, since)
+		if cursor := max(p.cursor, a.Structured.Cursor); cursor > since {
+			if err := k.put(ctx, member, p.events, cursor); err != nil {
+				return false, err
+			}
 		}
 	}
-	if why := ending(a, removed); why != "" {
+	why := p.why
+	if why == "" {
+		why = a.end()
+	}
+	switch {
+	case why != "":
 		if err := k.endMember(ctx, member, why); err != nil {
 			return false, err
 		}
 		return true, errMemberEnded
+	case a.IsError:
+		return false, errUnsettled
 	}
-	return len(events) > 0, nil
+	return len(p.events) > 0, nil
 }
 
-func readEvents(a syncAnswer, member string, since int64) (events []queue.Event, removed bool) {
-	for _, envelope := range a.Structured.Events {
-		var e bellman.Event
-		if json.Unmarshal(envelope.Data, &e) != nil || !e.Valid() || e.Cursor <= since {
-			continue
-		}
-		events = append(events, asQueued(e, envelope.Data))
-		removed = removed || e.Removes(member)
+// sync calls bellman_sync as member.
+func (k *watch) sync(ctx context.Context, member string, since int64, wait int) (syncAnswer, error) {
+	var a syncAnswer
+	params, err := json.Marshal(map[string]any{"name": bellman.ToolSync, "arguments": map[string]any{
+		"session_id": k.room, "member_id": member, "since_cursor": since, "wait_seconds": wait,
+	}})
+	if err != nil {
+		return a, err
 	}
-	return events, removed
-}
-
-// ending tells why an answer ends the membership, "" when it does not: flags
-// and event types first.
-func ending(a syncAnswer, removedByEvent bool) string {
-	switch {
-	case removedByEvent, a.Structured.Gone:
-		return "removed"
-	case a.Structured.Status == bellman.StatusClosed:
-		return "closed"
+	if err := k.w.limit.Wait(ctx); err != nil {
+		return a, err
 	}
-	return ""
-}
-
-// refused acts on an error answer. There is no code in it, so here, and only
-// here, words decide; what they do not settle is tried again.
-func (k *watch) refused(ctx context.Context, member string, a syncAnswer) error {
-	var text string
-	if len(a.Content) > 0 {
-		text = strings.ToLower(a.Content[0].Text)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second+pollGrace)
+	defer cancel()
+	raw, err := k.w.cfg.Remote.Call(ctx, "tools/call", params)
+	if err != nil {
+		return a, err
 	}
-	for _, sign := range []struct{ words, why string }{
-		{"session not found", "gone"},
-		{"not yours", "not yours"},
-	} {
-		if strings.Contains(text, sign.words) {
-			if err := k.endMember(ctx, member, sign.why); err != nil {
-				return err
-			}
-			return errMemberEnded
-		}
+	if err := json.Unmarshal(raw, &a); err != nil || (!a.IsError && a.Structured == nil) {
+		return a, errNoAnswer
 	}
-	return errors.New("poll: the service refused it")
+	return a, nil
 }

@@ -2,31 +2,32 @@ package room
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 )
 
 // watch is one room of one identity.
 type watch struct {
-	w      *Watcher
-	id     queue.Identity
-	room   string
-	want   []string // the members it was started for, sorted
-	log    *slog.Logger
-	cancel context.CancelFunc
-	ended  chan struct{}
+	w       *Watcher
+	id      queue.Identity
+	room    string
+	log     *slog.Logger
+	changes int // of the queue, seen when the room was tried
+	cancel  context.CancelFunc
+	outcome error         // what run returned; once ended is closed
+	ended   chan struct{} // closed when run has returned
 
-	lease queue.Lease
+	lease queue.Lease // set before anything is read
 
 	mu      sync.Mutex
+	holds   bool             // lease is set
 	fetched map[string]int64 // members still watched, and how far each has read
 	socket  *remote.Socket   // while one is open
 }
@@ -36,17 +37,7 @@ func newWatch(w *Watcher, id queue.Identity, room string, members []queue.Member
 	for _, m := range members {
 		k.fetched[m.ID] = m.Fetched
 	}
-	k.want = names(members)
 	return k
-}
-
-func names(members []queue.Membership) []string {
-	var ids []string
-	for _, m := range members {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 func (k *watch) done() bool {
@@ -58,43 +49,52 @@ func (k *watch) done() bool {
 	}
 }
 
-// serves reports whether the watch is the one these members need. One that
-// lost a member of its own goes on; one that lacks a member does not.
+// serves reports whether the watch is the one these members need, and drops
+// members that are no longer among them. One that lacks a member has to be
+// started anew, from that member's cursor.
 func (k *watch) serves(members []queue.Membership) bool {
-	if len(members) == 0 || k.id != k.w.id {
-		return false
-	}
-	for _, id := range names(members) {
-		if !slices.Contains(k.want, id) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ids := make(map[string]bool, len(members))
+	for _, m := range members {
+		if _, ok := k.fetched[m.ID]; !ok {
 			return false
 		}
+		ids[m.ID] = true
 	}
-	return true
+	maps.DeleteFunc(k.fetched, func(id string, _ int64) bool { return !ids[id] })
+	return len(ids) > 0
 }
 
 // Reasons for a watch to stop by itself, none of which is an error to show.
 var (
 	errAllEnded = errors.New("no member left to watch")
 	errPaused   = errors.New("paused at the queue's bound")
+	errNotOurs  = errors.New("somebody else is signed in")
 )
 
 // run watches under the room's lease until ctx ends, the lease is lost, the
-// queue's bound is reached or no member is left.
-func (k *watch) run(ctx context.Context) {
+// queue's bound is reached or no member is left. It returns why there was no
+// lease, ctx's error when it was called off, else nil.
+func (k *watch) run(ctx context.Context) error {
 	lease, err := k.w.cfg.Queue.Lease(ctx, k.id, k.room)
 	switch {
 	case errors.Is(err, queue.ErrHeld), ctx.Err() != nil:
-		return // another bridge of this profile watches the room
+		return err // another bridge of this profile watches the room
 	case err != nil:
 		k.log.Warn("the room could not be leased", "error", err)
-		return
+		return err
 	}
-	k.lease = lease
+	k.mu.Lock()
+	k.lease, k.holds = lease, true
+	k.mu.Unlock()
 	defer k.giveBack(ctx)
 	switch err := k.follow(ctx); {
 	case ctx.Err() != nil:
 	case errors.Is(err, errAllEnded):
 		k.log.Info("the room is no longer watched: no member is left in it")
+	case errors.Is(err, errNotOurs):
+		k.log.Info("the room is no longer watched: somebody else is signed in")
 	case errors.Is(err, errPaused):
 		k.log.Warn("the room is paused: its events are not being taken")
 	case errors.Is(err, queue.ErrStale):
@@ -102,6 +102,14 @@ func (k *watch) run(ctx context.Context) {
 	case err != nil:
 		k.log.Warn("the watch ended", "error", err)
 	}
+	return ctx.Err()
+}
+
+// leased reports whether the watch has got as far as its lease.
+func (k *watch) leased() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.holds
 }
 
 func (k *watch) giveBack(ctx context.Context) {
@@ -127,69 +135,100 @@ func (k *watch) start() (cursor int64, ok bool) {
 func (k *watch) members() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var ids []string
-	for id := range k.fetched {
-		ids = append(ids, id)
-	}
-	return ids
+	return slices.Sorted(maps.Keys(k.fetched))
 }
 
-func (k *watch) cursor(member string) int64 {
+// cursor is how far member has read; ok is false when it is watched no more.
+func (k *watch) cursor(member string) (cursor int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.fetched[member]
+	cursor, ok = k.fetched[member]
+	return cursor, ok
 }
 
-// take stores an event of the room socket for each member but its sender.
-func (k *watch) take(ctx context.Context, e bellman.Event, raw json.RawMessage) error {
+// take stores what the room socket brought, for each member but an event's
+// sender, and ends the members it removes.
+func (k *watch) take(ctx context.Context, batch []frame) error {
+	over := false
 	for _, member := range k.members() {
-		if e.Cursor <= k.cursor(member) {
+		since, ok := k.cursor(member)
+		if !ok {
 			continue
 		}
-		var events []queue.Event
-		if e.From.MemberID != member {
-			events = []queue.Event{asQueued(e, raw)}
+		p := sift(batch, member, since)
+		over = over || p.over
+		if p.cursor > since {
+			if err := k.put(ctx, member, p.events, p.cursor); err != nil {
+				return err
+			}
 		}
-		if err := k.put(ctx, member, events, e.Cursor); err != nil {
-			return err
-		}
-		if e.Removes(member) {
+		if p.why != "" {
 			// The event first, then the end, so that the person learns why.
-			if err := k.endMember(ctx, member, "removed"); err != nil {
+			if err := k.endMember(ctx, member, p.why); err != nil {
 				return err
 			}
 		}
 	}
+	if over {
+		return errRoomOver
+	}
 	return nil
 }
 
-func asQueued(e bellman.Event, raw json.RawMessage) queue.Event {
-	return queue.Event{Cursor: e.Cursor, Type: e.Type, At: e.Time(), Ambient: e.Ambient, Body: raw}
-}
+// storageError is a queue that did not take events: the disk is full, say.
+type storageError struct{ error }
 
+func (e storageError) Unwrap() error { return e.error }
+
+// put stores events of a member, which may be none, and moves its cursor.
 func (k *watch) put(ctx context.Context, member string, events []queue.Event, cursor int64) error {
 	_, err := k.w.cfg.Queue.Put(ctx, k.lease, member, events, cursor)
-	if errors.Is(err, queue.ErrFull) {
-		return errPaused
-	}
-	if err != nil {
-		return err
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.fetched[member] = max(k.fetched[member], cursor)
+	switch {
+	case err == nil:
+		if at, ok := k.fetched[member]; ok {
+			k.fetched[member] = max(at, cursor)
+		}
+		return nil
+	case errors.Is(err, queue.ErrFull):
+		return errPaused
+	case errors.Is(err, queue.ErrUnknown): // forgotten meanwhile
+		delete(k.fetched, member)
+		if len(k.fetched) == 0 {
+			return errAllEnded
+		}
+		return nil
+	case ctx.Err() != nil, errors.Is(err, queue.ErrStale), errors.Is(err, queue.ErrClosed):
+		return err
+	}
+	return storageError{err}
+}
+
+// verify ends a watch whose lease was lost while this process was stopped. An
+// empty Put changes nothing and asks.
+func (k *watch) verify(ctx context.Context) error {
+	for _, member := range k.members() {
+		if at, ok := k.cursor(member); ok {
+			return k.put(ctx, member, nil, at)
+		}
+	}
 	return nil
 }
 
 // endMember notes that a membership is over, unless the person has changed in
 // the meantime: then what was seen says nothing of theirs.
 func (k *watch) endMember(ctx context.Context, member, why string) error {
-	if now, ok := k.w.cfg.Identity(); !ok || now != k.id {
-		return errAllEnded
+	if !k.ours() {
+		return errNotOurs
 	}
 	if err := k.w.cfg.Queue.End(ctx, k.id, queue.Member{Room: k.room, ID: member}, why); err != nil {
-		return err
+		if ctx.Err() != nil || errors.Is(err, queue.ErrClosed) {
+			return err
+		}
+		return storageError{err}
 	}
+	k.log.Info("a membership has ended", "why", why)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.fetched, member)
@@ -197,6 +236,12 @@ func (k *watch) endMember(ctx context.Context, member, why string) error {
 		return errAllEnded
 	}
 	return nil
+}
+
+// ours reports whether the credential is that of the watch's identity.
+func (k *watch) ours() bool {
+	now, ok := k.w.cfg.Identity()
+	return ok && now == k.id
 }
 
 func (k *watch) setSocket(s *remote.Socket) {

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,13 +24,24 @@ const (
 	// for the machine to have slept.
 	asleep = 10 * time.Second
 
+	// stopped is how long the Watcher must not have run for its leases to be
+	// in doubt. It is less than the time after which the queue takes a silent
+	// process for dead.
+	stopped = 6 * time.Second
+
 	// After a wake a thousand rooms must not connect in one second.
-	connectsPerSecond = 50
+	connectsPerSecond = 100
 	connectBurst      = 50
+
+	// A watch that ended by itself is not started again at once, whatever
+	// ended it. A room that somebody else holds is tried when leases changed,
+	// and seldom without that.
+	restartAfter = time.Second
+	heldAgain    = time.Minute
 )
 
 // Config is what a Watcher works with. Identity tells whose rooms to watch; ok
-// is false while nobody is signed in.
+// is false while nobody is signed in. It is asked from many goroutines at once.
 type Config struct {
 	Queue    *queue.Queue
 	Remote   *remote.Client
@@ -39,14 +51,30 @@ type Config struct {
 
 // Watcher watches rooms. Make it with New, run it with Run.
 type Watcher struct {
-	cfg     Config
-	limit   *rate.Limiter
+	cfg   Config
+	limit *rate.Limiter
+	clock func() reading // for tests of sleep
+
 	kick    chan struct{}
-	watches map[string]*watch // by room; of Run's goroutine alone
-	id      queue.Identity    // whose watches they are
+	returns chan struct{} // signalled by a watch that has returned
+
+	// These belong to Run's goroutine alone.
+	watches map[string]*watch  // by room
+	rest    map[string]respite // rooms not to be started yet
+	id      queue.Identity     // whose watches they are
+	changes int                // how often the queue has said that something changed
+	blind   bool               // the memberships could not be read, and this was said
 
 	mu    sync.Mutex
 	again chan struct{} // closed to cut every back-off short
+}
+
+// respite is why a room is not tried yet.
+type respite struct {
+	began   time.Time
+	until   time.Time
+	held    bool // by another bridge: a change ends the respite
+	changes int  // seen when the room was last tried
 }
 
 // New returns a Watcher that does nothing before Run.
@@ -54,23 +82,23 @@ func New(cfg Config) *Watcher {
 	return &Watcher{
 		cfg:     cfg,
 		limit:   rate.NewLimiter(connectsPerSecond, connectBurst),
+		clock:   readClocks,
 		kick:    make(chan struct{}, 1),
+		returns: make(chan struct{}, 1),
 		watches: map[string]*watch{},
+		rest:    map[string]respite{},
 		again:   make(chan struct{}),
 	}
 }
 
 // Kick says that a credential or the network may have changed: every watch
-// tries again now. It does not block.
+// tries again now. It does not block and may be called at any time.
 func (w *Watcher) Kick() {
 	w.mu.Lock()
 	close(w.again)
 	w.again = make(chan struct{})
 	w.mu.Unlock()
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
+	signal(w.kick)
 }
 
 // retry returns a channel that is closed when waiting has become pointless.
@@ -80,43 +108,37 @@ func (w *Watcher) retry() <-chan struct{} {
 	return w.again
 }
 
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // Run watches until ctx ends, gives the leases back and returns when every
-// goroutine of it has.
+// goroutine of it has. It is called once.
 func (w *Watcher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer w.stopAll()
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	last := time.Now()
+	last := w.clock()
 	for ctx.Err() == nil {
 		changed := w.cfg.Queue.Changed()
 		w.reconcile(ctx, &running)
 		select {
 		case <-ctx.Done():
 		case <-changed:
+			w.changes++
 		case <-w.kick:
+		case <-w.returns:
 		case <-t.C:
 		}
-		now := time.Now()
-		if slept(last, now) {
-			w.cfg.Log.Info("the machine slept; every room is checked")
-			w.wake()
-		}
+		now := w.clock()
+		w.mind(ctx, last, now)
 		last = now
 	}
-}
-
-// slept compares the two clocks: only the wall clock goes on during a sleep.
-func slept(last, now time.Time) bool {
-	return now.Round(0).Sub(last.Round(0))-now.Sub(last) > asleep
-}
-
-func (w *Watcher) wake() {
-	for _, k := range w.watches {
-		k.proveSocket()
-	}
-	w.Kick()
 }
 
 func (w *Watcher) stopAll() {
@@ -126,38 +148,63 @@ func (w *Watcher) stopAll() {
 }
 
 // reconcile starts what should be watched and is not, and stops what is and
-// should not be. A watch that ended by itself is started again here, by the
-// next tick at the earliest when the queue says nothing of a change.
+// should not be.
 func (w *Watcher) reconcile(ctx context.Context, running *sync.WaitGroup) {
 	wanted, err := w.wanted(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			w.cfg.Log.Warn("the memberships could not be read", "error", err)
+		if !w.blind && ctx.Err() == nil && !errors.Is(err, queue.ErrClosed) {
+			w.cfg.Log.Warn("the memberships cannot be read; it is tried again", "error", err)
 		}
+		w.blind = true
 		return
 	}
+	w.blind = false
+	now := time.Now()
 	for room, k := range w.watches {
-		if k.done() {
+		switch {
+		case k.done():
 			delete(w.watches, room)
-			continue
-		}
-		if !k.serves(wanted[room]) {
-			k.cancel() // removed once it has returned
+			w.rest[room] = k.respite(now)
+		case k.id != w.id || !k.serves(wanted[room]):
+			k.cancel() // taken off the list once it has returned
 		}
 	}
+	maps.DeleteFunc(w.rest, func(room string, r respite) bool { return len(wanted[room]) == 0 || r.over(now, w.changes) })
 	for _, room := range slices.Sorted(maps.Keys(wanted)) {
-		if _, exists := w.watches[room]; exists {
-			continue
+		_, resting := w.rest[room]
+		if _, exists := w.watches[room]; !exists && !resting {
+			w.start(ctx, running, room, wanted[room])
 		}
-		k := newWatch(w, w.id, room, wanted[room])
-		var watchCtx context.Context
-		watchCtx, k.cancel = context.WithCancel(ctx)
-		w.watches[room] = k
-		running.Go(func() {
-			defer close(k.ended)
-			k.run(watchCtx)
-		})
 	}
+}
+
+func (w *Watcher) start(ctx context.Context, running *sync.WaitGroup, room string, members []queue.Membership) {
+	k := newWatch(w, w.id, room, members)
+	k.changes = w.changes
+	ctx, k.cancel = context.WithCancel(ctx)
+	w.watches[room] = k
+	running.Go(func() {
+		defer signal(w.returns)
+		defer close(k.ended)
+		defer k.cancel()
+		k.outcome = k.run(ctx)
+	})
+}
+
+// respite is how long a room whose watch has returned is left alone. One that
+// was called off, to be started for other members, is not.
+func (k *watch) respite(now time.Time) respite {
+	switch {
+	case errors.Is(k.outcome, queue.ErrHeld):
+		return respite{began: now, until: now.Add(heldAgain), held: true, changes: k.changes}
+	case errors.Is(k.outcome, context.Canceled):
+		return respite{until: now}
+	}
+	return respite{until: now.Add(restartAfter)}
+}
+
+func (r respite) over(now time.Time, changes int) bool {
+	return !now.Before(r.until) || r.held && changes != r.changes && now.Sub(r.began) >= restartAfter
 }
 
 // wanted returns the memberships to watch by room. A change of identity stops
@@ -167,10 +214,7 @@ func (w *Watcher) wanted(ctx context.Context) (map[string][]queue.Membership, er
 	if !ok {
 		return nil, nil
 	}
-	if id != w.id {
-		w.stopAll()
-		w.id = id
-	}
+	w.id = id
 	all, err := w.cfg.Queue.Memberships(ctx, id)
 	if err != nil {
 		return nil, err
