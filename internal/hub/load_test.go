@@ -18,7 +18,7 @@ import (
 // writers: every reader sees the same events in the same order and misses
 // none.
 func TestManyReadersOneOrder(t *testing.T) {
-	const readers, writers, each = 200, 20, 5
+	const readers, writers, each = 200, 20, 2
 	s := hubtest.Start(t)
 	lead := s.As(hubtest.Jesse).Open(t, swarm)
 	reader := s.As(hubtest.Outsider).Join(t, lead.Invite(t, "observer"))

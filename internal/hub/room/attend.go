@@ -82,10 +82,11 @@ func (a *Attendance) Next(ctx context.Context, since int64) ([]bellman.Event, er
 		case removed:
 			return nil, ErrRemoved
 		}
-		if _, err := a.house.log.Watch(ctx, a.room.id, position); err != nil {
+		position, err := a.house.log.Watch(ctx, a.room.id, position)
+		if err != nil {
 			return nil, err
 		}
-		if err := a.room.reach(ctx); err != nil {
+		if err := a.room.reachTo(ctx, position); err != nil {
 			return nil, err
 		}
 	}

@@ -66,6 +66,7 @@ type Room struct {
 	id    string
 	house *House
 	turn  chan struct{} // holds one token; its taker may append
+	news  chan struct{} // holds one token; its taker reads what others wait for
 	uses  int           // under house.mu, as are the next two
 	used  time.Time
 	bytes int64
@@ -107,7 +108,7 @@ func (h *House) hold(id string) *Room {
 	defer h.mu.Unlock()
 	r := h.rooms[id]
 	if r == nil {
-		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}, gone: make(chan struct{})}
+		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), news: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}, gone: make(chan struct{})}
 		h.rooms[id] = r
 	}
 	r.uses++
@@ -189,6 +190,24 @@ func (r *Room) reach(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// reachTo folds in the log up to a position it is known to have. Of many who
+// were woken by the same entry, one reads it.
+func (r *Room) reachTo(ctx context.Context, position int64) error {
+	if r.position() >= position {
+		return nil
+	}
+	select {
+	case r.news <- struct{}{}:
+		defer func() { <-r.news }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if r.position() >= position {
+		return nil
+	}
+	return r.reach(ctx)
 }
 
 // fold applies entries that follow the state; another goroutine may have

@@ -67,13 +67,15 @@ func (h *House) Sync(ctx context.Context, who account.Identity, id string, q Que
 		if err != nil || ready {
 			return answer, err
 		}
-		if _, err := h.log.Watch(waiting, id, position); err != nil {
-			if waiting.Err() == nil {
-				return Synced{}, err
-			}
+		news, err := h.log.Watch(waiting, id, position)
+		if err == nil {
+			err = r.reachTo(ctx, news)
+		} else if waiting.Err() != nil {
+			// The time is over: what has come meanwhile is looked for once more.
 			q.Wait = 0
+			err = r.reach(ctx)
 		}
-		if err := r.reach(ctx); err != nil {
+		if err != nil {
 			return Synced{}, err
 		}
 	}

@@ -10,6 +10,7 @@ type heads struct {
 
 type head struct {
 	position int64
+	known    bool          // position is the log's, and is being kept
 	moved    chan struct{} // closed and replaced when position rises
 	watchers int
 }
@@ -54,6 +55,23 @@ func (s *heads) raise(room string, position int64) {
 	h.position = position
 	close(h.moved)
 	h.moved = make(chan struct{})
+}
+
+// isKnown reports whether the position of h is that of the log.
+func (s *heads) isKnown(h *head) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.known
+}
+
+// know takes in the position of a room that was read while it is watched.
+func (s *heads) know(room string, position int64) {
+	s.raise(room, position)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.rooms[room]; h != nil {
+		h.known = true
+	}
 }
 
 // held lists the rooms that are being watched.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -210,17 +209,15 @@ func (d *DB) Forget(ctx context.Context, room string, keep ...string) error {
 func (d *DB) Watch(ctx context.Context, room string, from int64) (int64, error) {
 	h := d.heads.hold(room)
 	defer d.heads.drop(room)
-	// The log is read after the watch is in place, so that an append between
-	// the two is seen by one of them.
-	var last int64
-	err := d.read.QueryRowContext(ctx, `SELECT coalesce(max(position), 0) FROM entries WHERE room = ?`, room).Scan(&last)
-	if err != nil {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
+	if !d.heads.isKnown(h) {
+		// The log is read after the watch is in place, so that an append
+		// between the two is seen by one of them.
+		last, err := d.last(ctx, room)
+		if err != nil {
+			return 0, fmt.Errorf("watch journal: %w", err)
 		}
-		return 0, fmt.Errorf("watch journal: %w", err)
+		d.heads.know(room, last)
 	}
-	d.heads.raise(room, last)
 	for {
 		position, moved := d.heads.at(h)
 		if position > from {
@@ -232,6 +229,16 @@ func (d *DB) Watch(ctx context.Context, room string, from int64) (int64, error) 
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// last is the last position of a room's log.
+func (d *DB) last(ctx context.Context, room string) (int64, error) {
+	var last int64
+	err := d.read.QueryRowContext(ctx, `SELECT coalesce(max(position), 0) FROM entries WHERE room = ?`, room).Scan(&last)
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return last, err
 }
 
 // followLoop notices what another process wrote: the operator's commands, or
@@ -252,10 +259,11 @@ func (d *DB) followLoop(life context.Context) {
 		}
 		seen = version
 		for _, room := range d.heads.held() {
-			var last int64
-			err := d.read.QueryRowContext(life, `SELECT coalesce(max(position), 0) FROM entries WHERE room = ?`, room).Scan(&last)
-			if err != nil && !errors.Is(err, context.Canceled) {
-				d.log.WarnContext(life, "follow journal", "error", err)
+			last, err := d.last(life, room)
+			if err != nil {
+				if life.Err() == nil {
+					d.log.WarnContext(life, "follow journal", "error", err)
+				}
 				continue
 			}
 			d.heads.raise(room, last)
