@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests use and the machine lacks: programs of the system by
-# apt-get when this is root on Debian, else it tells which ones; packages of
-# Node into .cache/npm, as the lock file pins them. Tests that lack a program
-# say so and are skipped, save in CI, where they fail.
+# apt-get when this is root on Debian (in CI also by sudo), else it tells which
+# ones; packages of Node into .cache/npm, as the lock file pins them. Tests that
+# lack a program say so and are skipped, save in CI, where they fail.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,11 +25,17 @@ if [ "$(uname -s)" = Linux ]; then
 	want wine 'wine wine64'
 fi
 if [ -n "$missing" ]; then
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+	as=none
+	if [ "$(id -u)" = 0 ]; then
+		as=
+	elif [ -n "${CI:-}" ] && sudo -n true 2>/dev/null; then
+		as=sudo
+	fi
+	if [ "$as" != none ] && command -v apt-get >/dev/null 2>&1; then
 		echo "setup: installing$missing"
-		apt-get update -q >/dev/null
+		$as apt-get update -q >/dev/null
 		# shellcheck disable=SC2086 # a list of package names
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null
+		$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null
 	else
 		echo "setup: some tests will be skipped; for all of them: sudo apt-get install$missing" >&2
 	fi
