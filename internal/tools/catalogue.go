@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +38,7 @@ type catalogue struct {
 	log  *slog.Logger
 
 	mu       sync.Mutex
+	service  []json.RawMessage // as the service gave them
 	listing  json.RawMessage // the tools/list result
 	withRoom json.RawMessage // the same while a room file is in reach
 	next     time.Time       // when the service may be asked again
@@ -83,6 +86,7 @@ func builtIn() []json.RawMessage {
 }
 
 func (c *catalogue) setLocked(service []json.RawMessage) {
+	c.service = service
 	var list, withRoom []json.RawMessage
 	for _, t := range service {
 		marked := markTool(t)
@@ -136,9 +140,10 @@ func (c *catalogue) refresh(ctx context.Context, call ask) (bool, error) {
 		return false, err
 	}
 	c.mu.Lock()
-	before := c.listing
-	c.setLocked(tools)
-	changed := !sameJSON(before, c.listing)
+	changed := !sameTools(c.service, tools)
+	if changed {
+		c.setLocked(tools)
+	}
 	c.mu.Unlock()
 	if changed {
 		if err := writeFile(c.path, encode(tools)); err != nil {
@@ -176,9 +181,23 @@ func fetchTools(ctx context.Context, call ask) ([]json.RawMessage, error) {
 	return nil, fmt.Errorf("list the service's tools: over %d pages", maxPages)
 }
 
-// sameJSON reports whether two documents say the same. A service may write the
-// same list with other escapes or in another order from one day to the next,
-// and a host should not be told of that.
+// sameTools reports whether two lists hold the same tools. A service may write
+// them with other escapes or in another order from one day to the next, and a
+// host should not be told of that.
+func sameTools(a, b []json.RawMessage) bool {
+	byName := func(x, y json.RawMessage) int { return strings.Compare(nameOf(x), nameOf(y)) }
+	return slices.EqualFunc(slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName), sameJSON)
+}
+
+func nameOf(tool json.RawMessage) string {
+	o, err := parseObject(tool)
+	if err != nil {
+		return ""
+	}
+	return o.text("name")
+}
+
+// sameJSON reports whether two documents say the same.
 func sameJSON(a, b json.RawMessage) bool {
 	x, errX := decodeExact(a)
 	y, errY := decodeExact(b)
