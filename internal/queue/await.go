@@ -162,32 +162,52 @@ func (q *Queue) dispatch(ctx context.Context) {
 			return
 		case <-q.stir:
 		}
+		empty := make(map[look]bool) // what this round has found to have nothing
 		for _, w := range q.inTurn() {
-			q.serve(ctx, w)
+			if l := (look{w.id, w.f}); !empty[l] {
+				empty[l] = !q.serve(ctx, w)
+			}
 		}
 	}
 }
 
-// serve claims for one waiter. It is taken off the list before the claim, so
-// that it either gets the batch or was never served.
-func (q *Queue) serve(ctx context.Context, w *waiter) {
+// look is what a waiter looks for.
+type look struct {
+	id Identity
+	f  Filter
+}
+
+// serve claims for one waiter and reports whether there may be more to claim.
+// The waiter is taken off the list before the claim, so that it either gets the
+// batch or was never served.
+func (q *Queue) serve(ctx context.Context, w *waiter) bool {
 	var some bool
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) (err error) {
+	err := q.read(ctx, func(ctx context.Context, c *conn) (err error) {
 		some, err = ready(ctx, c, w.id, w.f)
 		return err
 	})
-	if err == nil && !some || ctx.Err() != nil || !q.take(w) {
-		return
+	if ctx.Err() != nil {
+		return false // dismiss ends the wait
+	}
+	if err == nil && !some {
+		return false
+	}
+	if !q.take(w) {
+		return true
 	}
 	var b Batch
 	if err == nil {
 		b, err = q.claim(ctx, w.id, w.f, w.lim)
 	}
-	if err == nil && b.Token == "" { // another process was faster
+	switch {
+	case ctx.Err() != nil && b.Token == "":
+		err = ErrClosed
+	case err == nil && b.Token == "": // another process was faster
 		q.restore(w)
-		return
+		return false
 	}
 	w.ready <- outcome{b, err}
+	return true
 }
 
 // restore puts a waiter back in its old place.

@@ -247,7 +247,7 @@ func (q *Queue) Claim(ctx context.Context, id Identity, f Filter, lim Limit) (Ba
 
 func (q *Queue) claim(ctx context.Context, id Identity, f Filter, lim Limit) (Batch, error) {
 	var some bool
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) (err error) {
+	err := q.read(ctx, func(ctx context.Context, c *conn) (err error) {
 		some, err = ready(ctx, c, id, f)
 		return err
 	})
@@ -273,7 +273,7 @@ func (q *Queue) claim(ctx context.Context, id Identity, f Filter, lim Limit) (Ba
 // nothing is the batch of somebody who waited in vain.
 func (q *Queue) nothing(ctx context.Context, id Identity, f Filter) (Batch, error) {
 	var b Batch
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) (err error) {
+	err := q.read(ctx, func(ctx context.Context, c *conn) (err error) {
 		if b.Remaining, err = remaining(ctx, c, id, f); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ const sinceCursor = ` coalesce(m.first - 1, (select high from handed h where h.m
 // Touch has not seen.
 func (q *Queue) Next(ctx context.Context, id Identity, m Member) (int64, error) {
 	var cursor int64
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
 		ok, err := c.get(ctx, "select"+sinceCursor+findMember, []any{id.Server, id.User, m.Room, m.ID}, &cursor)
 		if err == nil && !ok {
 			return ErrUnknown
@@ -84,7 +84,7 @@ func remaining(ctx context.Context, c *conn, id Identity, f Filter) (int, error)
 // holds does not wait.
 func (q *Queue) Pending(ctx context.Context, id Identity, f Filter) (Pending, error) {
 	var p Pending
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
 		where, args := f.where(id)
 		_, err := c.get(ctx, `select coalesce(sum(events), 0), coalesce(sum(urgent), 0), count(distinct case when urgent > 0 then room end) from (
 			select m.room, m.events - (select coalesce(sum(h.events), 0) from hold h where h.member = m.id) events,

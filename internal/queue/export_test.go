@@ -49,7 +49,7 @@ func (q *Queue) Crash() error {
 	q.stop()
 	q.wg.Wait()
 	q.dismiss()
-	return errors.Join(q.store.close(), q.owner().lock.Unlock())
+	return errors.Join(q.store.Load().close(), q.owner().lock.Unlock())
 }
 
 // Reap frees what processes with a free lock held, now.
@@ -67,7 +67,7 @@ func (q *Queue) Expire(ctx context.Context) error { return q.drop(ctx) }
 // and bodies agree with the rows they are about.
 func (q *Queue) Audit(ctx context.Context) error {
 	var wrong []error
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
 		for _, a := range []struct{ what, query string }{
 			{"members whose counts or head are wrong", `select count(*) from member m where
 				m.events <> (select count(*) from event where member = m.id) or
@@ -118,11 +118,11 @@ func (q *Queue) Pragmas(ctx context.Context, name string) ([]string, error) {
 	var held []*conn
 	defer func() {
 		for _, c := range held {
-			q.store.readers <- c
+			q.store.Load().readers <- c
 		}
 	}()
 	for range readerCount {
-		c, err := borrow(ctx, q.store.readers)
+		c, err := borrow(ctx, q.store.Load().readers)
 		if err != nil {
 			return nil, err
 		}
@@ -131,13 +131,19 @@ func (q *Queue) Pragmas(ctx context.Context, name string) ([]string, error) {
 			return nil, err
 		}
 	}
-	if err := q.store.peek(ctx, ask); err != nil {
+	if err := q.store.Load().peek(ctx, ask); err != nil {
 		return nil, err
 	}
-	c, err := borrow(ctx, q.store.writer)
+	c, err := borrow(ctx, q.store.Load().writer)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { q.store.writer <- c }()
+	defer func() { q.store.Load().writer <- c }()
 	return values, ask(ctx, c)
 }
+
+// DriverName and SchemaVersion name the files of testdata.
+const (
+	DriverName    = driverName
+	SchemaVersion = schemaVersion
+)

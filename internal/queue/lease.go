@@ -45,7 +45,7 @@ func (q *Queue) Lease(ctx context.Context, id Identity, room string) (Lease, err
 
 // Unlease gives the lease up. One that is stale is left alone.
 func (q *Queue) Unlease(ctx context.Context, l Lease) error {
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		n, err := c.exec(ctx, "update room set owner = null where id = ? and owner = ? and epoch = ?", l.room, l.owner, l.Epoch)
 		if err != nil || n == 0 {
 			return err

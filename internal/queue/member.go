@@ -20,14 +20,14 @@ const findMember = `from member m join room r on r.id = m.room join identity i o
 func (q *Queue) Touch(ctx context.Context, id Identity, m Member, from int64) (added bool, err error) {
 	now := q.set.now().UnixMilli()
 	fresh := false
-	err = q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err = q.read(ctx, func(ctx context.Context, c *conn) error {
 		var touched int64
 		ok, err := c.get(ctx, "select m.touched "+findMember, []any{id.Server, id.User, m.Room, m.ID}, &touched)
 		fresh = ok && max(now-touched, touched-now) < touchEvery.Milliseconds()
 		return err
 	})
 	if err == nil && !fresh {
-		err = q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+		err = q.write(ctx, false, func(ctx context.Context, c *conn) error {
 			added, err = touch(ctx, c, id, m, from, now)
 			return err
 		})
@@ -81,7 +81,7 @@ func ensureRoom(ctx context.Context, c *conn, id Identity, name string) (room, i
 // not delivered stays to be taken for 30 days. The first reason stands; an
 // unknown member is left alone.
 func (q *Queue) End(ctx context.Context, id Identity, m Member, reason string) error {
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		n, err := c.exec(ctx, "update member set ended = ?, ended_at = ? where ended = '' and id = (select m.id "+findMember+")",
 			reason, q.set.now().UnixMilli(), id.Server, id.User, m.Room, m.ID)
 		if err != nil || n == 0 {
@@ -100,7 +100,7 @@ func (q *Queue) End(ctx context.Context, id Identity, m Member, reason string) e
 // looked gone because the credential was not that identity's. The watch goes on
 // from where it had read.
 func (q *Queue) Resume(ctx context.Context, id Identity, m Member) error {
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		n, err := c.exec(ctx, "update member set ended = '', ended_at = 0, touched = ? where ended <> '' and id = (select m.id "+findMember+")",
 			q.set.now().UnixMilli(), id.Server, id.User, m.Room, m.ID)
 		if err != nil || n == 0 {
@@ -119,7 +119,7 @@ func (q *Queue) Resume(ctx context.Context, id Identity, m Member) error {
 // idle ones, then those that have ended, each by the latest touch.
 func (q *Queue) Memberships(ctx context.Context, id Identity) ([]Membership, error) {
 	var list []Membership
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, `select r.name, m.name, m.fetched, m.touched, m.ended, r.paused_events is not null
 			from identity i join member m on m.identity = i.id join room r on r.id = m.room
 			where i.server = ? and i.user = ? order by m.ended <> '', m.touched desc, m.id`, []any{id.Server, id.User},

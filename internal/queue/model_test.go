@@ -418,11 +418,10 @@ func (w *world) check(t *rapid.T) {
 // Whatever two processes do, in any order, crashes included, the queue hands
 // out exactly what the model says, in its order and with its flags.
 func TestTheQueueIsWhatTheModelSays(t *testing.T) {
+	root, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "queue-model")
-		if err != nil {
-			t.Fatal(err)
-		}
+		n++
+		dir := filepath.Join(root, fmt.Sprint(n))
 		defer func() { _ = os.RemoveAll(dir) }()
 		w := newWorld(t, dir)
 		defer func() {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -22,11 +23,24 @@ const checkedSize = 64 << 20
 // errCorrupt reports a file that is ours and damaged.
 var errCorrupt = errors.New("queue: file is corrupt")
 
-// openStore opens the file at path, made as needed for this person alone. One
-// process at a time opens it: two that find it corrupt must not both set a
-// file aside, the second one the first one's new file.
-func openStore(ctx context.Context, path string, log *slog.Logger, now func() time.Time) (*store, error) {
-	dir := filepath.Dir(path)
+// opening is one attempt to open the file at path.
+type opening struct {
+	path  string
+	log   *slog.Logger
+	now   func() time.Time
+	check bool // look through the whole file and its indexes, however large
+	// rescue, when set, is called when there is no file at path.
+	rescue func(context.Context) error
+}
+
+// gateTimeout is how long another process may take to open the file.
+const gateTimeout = 2 * busyTimeout
+
+// open opens the file, made as needed for this person alone. One process at a
+// time opens it: two that find it corrupt must not both set a file aside, the
+// second one the first one's new file.
+func (o opening) open(ctx context.Context) (*store, error) {
+	dir := filepath.Dir(o.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -37,23 +51,32 @@ func openStore(ctx context.Context, path string, log *slog.Logger, now func() ti
 		return nil, fmt.Errorf("%w (%s): set BELLMAN_STATE_DIR to a folder on a local disk", ErrNetwork, kind)
 	}
 	gate := flock.New(filepath.Join(dir, "open.lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
-	if _, err := gate.TryLockContext(ctx, 20*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", gate.Path(), err)
+	turn, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	if _, err := gate.TryLockContext(turn, 20*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("wait for another process to open it (%s): %w", gate.Path(), err)
 	}
 	defer func() { _ = gate.Unlock() }()
-	st, err := tryOpen(ctx, path, log)
+	if o.rescue != nil {
+		if _, err := os.Stat(o.path); errors.Is(err, fs.ErrNotExist) {
+			if err := o.rescue(ctx); err != nil {
+				o.log.Warn("queue file was removed and its content is lost; the rooms' logs still have it", "error", err)
+			}
+		}
+	}
+	st, err := o.try(ctx)
 	if !errors.Is(err, errCorrupt) {
 		return st, err
 	}
-	aside := fmt.Sprintf("%s.corrupt-%s", path, now().UTC().Format("20060102T150405.000"))
-	if err := setAside(path, aside); err != nil {
+	aside := fmt.Sprintf("%s.corrupt-%s", o.path, o.now().UTC().Format("20060102T150405.000"))
+	if err := setAside(o.path, aside); err != nil {
 		return nil, fmt.Errorf("set corrupt file aside: %w", err)
 	}
-	if st, err = tryOpen(ctx, path, log); err != nil {
+	if st, err = o.try(ctx); err != nil {
 		return nil, err
 	}
 	n, err := salvage(ctx, aside, st)
-	log.Warn("queue file is corrupt and was set aside; the rooms' logs still have its events",
+	o.log.Warn("queue file is corrupt and was set aside; the rooms' logs still have its events",
 		"file", aside, "memberships_kept", n, "error", err)
 	return st, nil
 }
@@ -73,16 +96,17 @@ func setAside(path, aside string) error {
 	return nil
 }
 
-func tryOpen(ctx context.Context, path string, log *slog.Logger) (*store, error) {
-	if err := checkFile(path); err != nil {
-		return nil, err
-	}
-	db, err := sql.Open(driverName, dataSource(path))
+func (o opening) try(ctx context.Context) (*store, error) {
+	info, err := checkFile(o.path)
 	if err != nil {
 		return nil, err
 	}
-	st := &store{db: db, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), eye: make(chan *conn, 1)}
-	if err := st.fill(ctx, path, log); err != nil {
+	db, err := sql.Open(driverName, dataSource(o.path))
+	if err != nil {
+		return nil, err
+	}
+	st := &store{db: db, file: info, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount), eye: make(chan *conn, 1)}
+	if err := o.fill(ctx, st); err != nil {
 		return nil, errors.Join(damage(err), db.Close())
 	}
 	return st, nil
@@ -99,38 +123,38 @@ func damage(err error) error {
 // checkFile makes the file with the mode it must have, and refuses what is not
 // a database at all. A file of ours that lost its head is corrupt, and so is
 // one of zeros, which is what a power cut can leave.
-func checkFile(path string) error {
+func checkFile(path string) (fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	if err := f.Chmod(0o600); err != nil {
-		return err
+		return nil, err
 	}
 	head := make([]byte, 100)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
+		return nil, err
 	}
 	head = head[:n]
 	switch {
 	case n == 0, n == 100 && bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
-		return nil
+		return f.Stat()
 	case len(bytes.Trim(head, "\x00")) == 0, bytes.HasPrefix(head, []byte("SQLite format 3\x00")),
 		n >= 72 && bytes.Equal(head[68:72], []byte("BELQ")):
-		return errCorrupt
+		return nil, errCorrupt
 	}
-	return fmt.Errorf("%w: it is not a database", ErrForeign)
+	return nil, fmt.Errorf("%w: it is not a database", ErrForeign)
 }
 
-// fill opens the connections, after the file has been found to be ours.
-func (s *store) fill(ctx context.Context, path string, log *slog.Logger) error {
+// fill opens the connections of s, after the file has been found to be ours.
+func (o opening) fill(ctx context.Context, s *store) error {
 	w, err := openConn(ctx, s.db)
 	if err != nil {
 		return err
 	}
-	if err := s.prepare(ctx, w, path, log); err != nil {
+	if err := o.prepare(ctx, s, w); err != nil {
 		return errors.Join(err, w.close())
 	}
 	s.writer <- w
@@ -151,7 +175,8 @@ func (s *store) fill(ctx context.Context, path string, log *slog.Logger) error {
 	return nil
 }
 
-func (s *store) prepare(ctx context.Context, w *conn, path string, log *slog.Logger) error {
+// prepare makes the file ready through its writing connection.
+func (o opening) prepare(ctx context.Context, s *store, w *conn) error {
 	found, err := readStamp(ctx, w)
 	if err != nil {
 		return err
@@ -159,7 +184,13 @@ func (s *store) prepare(ctx context.Context, w *conn, path string, log *slog.Log
 	if err := found.check(); err != nil {
 		return err
 	}
-	if err := quickCheck(ctx, w, path); err != nil {
+	switch {
+	case o.check:
+		err = checkWhole(ctx, w, "integrity_check(1)")
+	case s.file.Size() <= checkedSize:
+		err = checkWhole(ctx, w, "quick_check(1)")
+	}
+	if err != nil {
 		return err
 	}
 	var mode string
@@ -167,22 +198,20 @@ func (s *store) prepare(ctx context.Context, w *conn, path string, log *slog.Log
 		return err
 	}
 	if s.wal = mode == "wal"; !s.wal {
-		log.Warn("queue file system cannot share a write-ahead log; the queue is slower", "file", path, "journal_mode", mode)
+		o.log.Warn("queue file system cannot share a write-ahead log; the queue is slower", "file", o.path, "journal_mode", mode)
 	}
-	if err := w.pragma(ctx, "wal_autocheckpoint=0"); err != nil {
-		return err
+	for _, p := range []string{"wal_autocheckpoint=0", "journal_size_limit=" + strconv.Itoa(walQuiet)} {
+		if err := w.pragma(ctx, p); err != nil {
+			return err
+		}
 	}
 	return migrate(ctx, w)
 }
 
-// quickCheck looks through a file that is small enough.
-func quickCheck(ctx context.Context, c *conn, path string) error {
-	info, err := os.Stat(path)
-	if err != nil || info.Size() > checkedSize {
-		return err
-	}
+// checkWhole looks through the file with one of SQLite's checks.
+func checkWhole(ctx context.Context, c *conn, pragma string) error {
 	var verdict string
-	if err := c.c.QueryRowContext(ctx, "pragma quick_check(1)").Scan(&verdict); err != nil {
+	if err := c.c.QueryRowContext(ctx, "pragma "+pragma).Scan(&verdict); err != nil {
 		return err
 	}
 	if verdict != "ok" {

@@ -48,7 +48,7 @@ func (q *Queue) register(ctx context.Context, old owner) error {
 	if err != nil {
 		return err
 	}
-	err = q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err = q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		_, err := c.exec(ctx, "insert into owner (id, lock) values (?, ?)", self.id, filepath.Base(self.lock.Path()))
 		return err
 	})
@@ -59,7 +59,7 @@ func (q *Queue) register(ctx context.Context, old owner) error {
 	q.self = self
 	q.mu.Unlock()
 	if old.lock != nil {
-		q.log.Warn("queue took this process for dead while it was stopped; it goes on as a new owner")
+		q.log.Warn("this process lost its place in the queue, having been stopped or its file replaced, and goes on under a new one")
 		return old.release()
 	}
 	return nil
@@ -106,7 +106,7 @@ func (q *Queue) owner() owner {
 func (q *Queue) own(ctx context.Context, what func(ctx context.Context, c *conn, self int64) error) error {
 	for {
 		self := q.owner()
-		err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+		err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 			var one int
 			ok, err := c.get(ctx, "select 1 from owner where id = ?", []any{self.id}, &one)
 			if err != nil {
@@ -138,7 +138,7 @@ func (q *Queue) resign(ctx context.Context) error {
 		}
 	}
 	q.mu.Unlock()
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		for _, id := range unsent {
 			if _, err := putBack(ctx, c, id, self.id, false); err != nil {
 				return err
@@ -232,7 +232,7 @@ func (q *Queue) reap(ctx context.Context, watch *observer) error {
 	self := q.owner()
 	beats := make(map[int64]int64)
 	locks := make(map[int64]string)
-	err := q.store.read(ctx, func(ctx context.Context, c *conn) error {
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
 		return c.each(ctx, "select id, lock, beat from owner where id <> ?", []any{self.id},
 			func(scan func(...any) error) error {
 				var id, beat int64

@@ -27,7 +27,7 @@ type seat struct {
 // for ever.
 func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event, cursor int64) (added int, err error) {
 	full := false
-	err = q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err = q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		s, err := q.seat(ctx, c, l, member)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,7 +41,7 @@ type Queue struct {
 	path  string
 	log   *slog.Logger
 	set   settings
-	store *store
+	store atomic.Pointer[store] // replaced when the file under it is; see mend
 
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -75,15 +76,16 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*Queue, error) {
 }
 
 func open(ctx context.Context, path string, log *slog.Logger, set settings) (*Queue, error) {
-	st, err := openStore(ctx, path, log, set.now)
+	st, err := opening{path: path, log: log, now: set.now}.open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", path, err)
 	}
 	q := &Queue{
-		path: path, log: log, set: set, store: st,
+		path: path, log: log, set: set,
 		stir: make(chan struct{}, 1), nudge: make(chan struct{}, 1), enrol: make(chan struct{}, 1),
 		claims: make(map[string]*claim), changed: make(chan struct{}),
 	}
+	q.store.Store(st)
 	base := context.WithoutCancel(ctx)
 	q.detach = func() (context.Context, context.CancelFunc) { return context.WithTimeout(base, detached) }
 	if err := q.register(ctx, owner{}); err != nil {
@@ -118,7 +120,7 @@ func (q *Queue) Close() error {
 	ctx, cancel := q.detach()
 	defer cancel()
 	q.payDebts(ctx)
-	err := errors.Join(q.resign(ctx), q.store.close())
+	err := errors.Join(q.resign(ctx), q.store.Load().close())
 	if err != nil {
 		return fmt.Errorf("close queue %s: %w", q.path, err)
 	}
@@ -133,6 +135,25 @@ func (q *Queue) Changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.changed
+}
+
+// using runs do on the store, and once more when the store was replaced before
+// do could begin.
+func (q *Queue) using(do func(*store) error) error {
+	for {
+		st := q.store.Load()
+		if err := do(st); !errors.Is(err, ErrClosed) || st == q.store.Load() {
+			return err
+		}
+	}
+}
+
+func (q *Queue) write(ctx context.Context, durable bool, what func(context.Context, *conn) error) error {
+	return q.using(func(s *store) error { return s.write(ctx, durable, what) })
+}
+
+func (q *Queue) read(ctx context.Context, what func(context.Context, *conn) error) error {
+	return q.using(func(s *store) error { return s.read(ctx, what) })
 }
 
 // announce closes the channel that Changed gave out.

@@ -49,7 +49,7 @@ func (q *Queue) Ack(ctx context.Context, token string) error {
 
 func (q *Queue) ack(ctx context.Context, cl *claim) error {
 	done, resumed := false, false
-	err := q.store.write(ctx, true, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, true, func(ctx context.Context, c *conn) error {
 		parts, err := dropHolds(ctx, c, cl.id, cl.owner)
 		if err != nil || len(parts) == 0 {
 			return err // it has lapsed
@@ -152,7 +152,7 @@ func (q *Queue) Release(ctx context.Context, token string, flagged bool) error {
 }
 
 func (q *Queue) release(ctx context.Context, cl *claim, flagged bool) error {
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		_, err := putBack(ctx, c, cl.id, cl.owner, flagged)
 		return err
 	})
@@ -189,7 +189,7 @@ func (q *Queue) Recall(ctx context.Context, token string) error {
 	if cl := q.settle(token); cl != nil {
 		return q.releaseLate(ctx, cl)
 	}
-	err := q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
+	err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
 		// An acknowledgement that is still owed is taken back with it.
 		if back, err := putBack(ctx, c, number, owner, true); err != nil || back {
 			return err

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +38,10 @@ type store struct {
 	readers chan *conn
 	eye     chan *conn // the one whose data_version is compared with its last
 	wal     bool       // else a rollback journal, where every commit is FULL
+
+	file    fs.FileInfo // of the path when it was opened
+	damaged atomic.Bool // SQLite has met damage
+	retired atomic.Bool // another store has taken its place
 }
 
 const readerCount = 2
@@ -84,7 +90,7 @@ func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 
 // exec runs query and returns how many rows it changed.
 func (c *conn) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	s, err := c.prepared(ctx, query)
+	s, err := c.prepared(ctx, query) //nolint:sqlclosecheck // It is closed with its connection.
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +103,7 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (int64, erro
 
 // insert runs query and returns the id of the row it added.
 func (c *conn) insert(ctx context.Context, query string, args ...any) (int64, error) {
-	s, err := c.prepared(ctx, query)
+	s, err := c.prepared(ctx, query) //nolint:sqlclosecheck // It is closed with its connection.
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +116,7 @@ func (c *conn) insert(ctx context.Context, query string, args ...any) (int64, er
 
 // get scans the first row of query into dest and reports whether there was one.
 func (c *conn) get(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
-	s, err := c.prepared(ctx, query)
+	s, err := c.prepared(ctx, query) //nolint:sqlclosecheck // It is closed with its connection.
 	if err != nil {
 		return false, err
 	}
@@ -123,7 +129,7 @@ func (c *conn) get(ctx context.Context, query string, args []any, dest ...any) (
 
 // each calls row for every row of query.
 func (c *conn) each(ctx context.Context, query string, args []any, row func(scan func(...any) error) error) (err error) {
-	s, err := c.prepared(ctx, query)
+	s, err := c.prepared(ctx, query) //nolint:sqlclosecheck // It is closed with its connection.
 	if err != nil {
 		return err
 	}
@@ -138,6 +144,16 @@ func (c *conn) each(ctx context.Context, query string, args []any, row func(scan
 		}
 	}
 	return rows.Err()
+}
+
+// take borrows a connection of a store that is still in use.
+func (s *store) take(ctx context.Context, idle chan *conn) (*conn, error) {
+	c, err := borrow(ctx, idle)
+	if err == nil && s.retired.Load() {
+		idle <- c
+		return nil, ErrClosed
+	}
+	return c, err
 }
 
 // borrow takes a connection from idle, waiting for it as long as ctx lasts.
@@ -158,7 +174,7 @@ func borrow(ctx context.Context, idle chan *conn) (*conn, error) {
 // other processes is bounded by the busy timeout, and a half-cancelled commit
 // would leave its caller guessing.
 func (s *store) write(ctx context.Context, durable bool, what func(context.Context, *conn) error) error {
-	c, err := borrow(ctx, s.writer)
+	c, err := s.take(ctx, s.writer)
 	if err != nil {
 		return err
 	}
@@ -170,7 +186,15 @@ func (s *store) write(ctx context.Context, durable bool, what func(context.Conte
 		}
 		defer func() { _ = c.pragma(ctx, "synchronous=normal") }() // it stays FULL at worst
 	}
-	return c.transact(ctx, what)
+	return s.noted(c.transact(ctx, what))
+}
+
+// noted remembers that err speaks of a damaged file.
+func (s *store) noted(err error) error {
+	if errors.Is(damage(err), errCorrupt) {
+		s.damaged.Store(true)
+	}
+	return err
 }
 
 // transact runs what in one IMMEDIATE transaction (_txlock in the DSN).
@@ -188,12 +212,12 @@ func (c *conn) transact(ctx context.Context, what func(context.Context, *conn) e
 
 // read runs what on a reading connection, outside any transaction.
 func (s *store) read(ctx context.Context, what func(context.Context, *conn) error) error {
-	c, err := borrow(ctx, s.readers)
+	c, err := s.take(ctx, s.readers)
 	if err != nil {
 		return err
 	}
 	defer func() { s.readers <- c }()
-	return what(context.WithoutCancel(ctx), c)
+	return s.noted(what(context.WithoutCancel(ctx), c))
 }
 
 // peek runs what on the connection that watches for changes.

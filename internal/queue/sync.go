@@ -42,8 +42,9 @@ func (q *Queue) BeginSync(ctx context.Context, id Identity, m Member) (*Sync, er
 // Done says that the agent was handed the events above from and up to to:
 // those still queued go, those the watch has yet to read are never queued, and
 // what is at or below from stays. It is on disk when Done returns. A sync that
-// has lapsed hands over nothing. When the write fails, Done says so and it is
-// tried again in the background. Only the first Done or Cancel counts.
+// has lapsed hands over all the same: the reply was written, and what the agent
+// has must not come again. When the write fails, Done says so and it is tried
+// again in the background. Only the first Done or Cancel counts.
 func (s *Sync) Done(ctx context.Context, from, to int64) error {
 	var err error
 	s.once.Do(func() {
@@ -72,11 +73,11 @@ func (s *Sync) Cancel() {
 
 func (s *Sync) finish(ctx context.Context, from, to int64) error {
 	resumed := false
-	err := s.q.store.write(ctx, from < to, func(ctx context.Context, c *conn) error {
+	err := s.q.write(ctx, from < to, func(ctx context.Context, c *conn) error {
 		if s.hold != 0 {
-			n, err := c.exec(ctx, "delete from hold where id = ? and owner = ? and claim is null", s.hold, s.owner)
-			if err != nil || n == 0 {
-				return err // it has lapsed
+			_, err := c.exec(ctx, "delete from hold where id = ? and owner = ? and claim is null", s.hold, s.owner)
+			if err != nil {
+				return err
 			}
 		}
 		if from >= to {

@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -16,6 +18,8 @@ const (
 	// those who write; beyond walLoud readers and writers have to wait for it.
 	walQuiet = 4 << 20
 	walLoud  = 64 << 20
+	// dropChunk is how many claims are forgotten in one transaction.
+	dropChunk = 20
 )
 
 // watch notices what other processes write, keeps this owner alive, lets dead
@@ -27,22 +31,31 @@ func (q *Queue) watch(ctx context.Context, others *observer) {
 	defer prune.Stop()
 	look := time.NewTimer(0)
 	defer look.Stop()
+	t := teller{log: q.log, down: make(map[string]bool)}
 	var seen view
-	q.tell(q.prune(ctx), "ended memberships were not pruned")
+	var slow time.Time
+	t.tell(ctx, q.prune(ctx), "pruning ended memberships")
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			q.tell(q.live(ctx, others), "queue upkeep failed")
+			t.tell(ctx, q.beat(ctx), "showing that this process lives")
 			continue
 		case <-prune.C:
-			q.tell(q.prune(ctx), "ended memberships were not pruned")
+			t.tell(ctx, q.prune(ctx), "pruning ended memberships")
 			continue
 		case <-q.nudge:
 		case <-look.C:
 		}
-		q.tell(q.look(ctx, &seen), "queue could not be looked at")
+		t.tell(ctx, q.look(ctx, &seen), "looking for what others wrote")
+		if now := time.Now(); now.Sub(slow) >= q.set.idlePoll {
+			slow = now
+			t.tell(ctx, q.mend(ctx), "mending the file")
+			t.tell(ctx, q.reap(ctx, others), "freeing what dead processes held")
+			t.tell(ctx, q.drop(ctx), "forgetting acknowledged events")
+			q.payDebts(ctx)
+		}
 		every := q.set.idlePoll
 		if q.waiting() {
 			every = q.set.poll
@@ -51,11 +64,25 @@ func (q *Queue) watch(ctx context.Context, others *observer) {
 	}
 }
 
-// tell logs what went wrong in the background: nobody else would.
-func (q *Queue) tell(err error, what string) {
-	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, context.Canceled) {
-		q.log.Warn("background work of the queue", "what", what, "error", err)
+// teller logs what goes wrong in the background, where nobody else would:
+// loudly once, until it goes well again. It belongs to one goroutine.
+type teller struct {
+	log  *slog.Logger
+	down map[string]bool
+}
+
+func (t teller) tell(ctx context.Context, err error, doing string) {
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) {
+		return
 	}
+	if err != nil {
+		level := slog.LevelWarn
+		if t.down[doing] {
+			level = slog.LevelDebug
+		}
+		t.log.Log(ctx, level, "background work of the queue fails and is tried again", "doing", doing, "error", err)
+	}
+	t.down[doing] = err != nil
 }
 
 // view is what one look saw of the file.
@@ -64,7 +91,7 @@ type view struct{ data, revision int64 }
 // look finds out whether anything was written since the last look.
 func (q *Queue) look(ctx context.Context, seen *view) error {
 	var now view
-	err := q.store.peek(ctx, func(ctx context.Context, c *conn) error {
+	err := q.store.Load().peek(ctx, func(ctx context.Context, c *conn) error {
 		if err := c.c.QueryRowContext(ctx, "pragma data_version").Scan(&now.data); err != nil || now.data == seen.data {
 			now.revision = seen.revision
 			return err
@@ -85,15 +112,12 @@ func (q *Queue) look(ctx context.Context, seen *view) error {
 	return nil
 }
 
-// live beats, looks after the other owners, pays what is owed and drops what
-// was kept long enough.
-func (q *Queue) live(ctx context.Context, others *observer) error {
-	err := q.own(ctx, func(ctx context.Context, c *conn, self int64) error {
+// beat shows the others that this process runs. Alone, it changes nothing.
+func (q *Queue) beat(ctx context.Context) error {
+	return q.own(ctx, func(ctx context.Context, c *conn, self int64) error {
 		_, err := c.exec(ctx, "update owner set beat = beat + 1 where id = ? and exists (select 1 from owner where id <> ?)", self, self)
 		return err
 	})
-	q.payDebts(ctx)
-	return errors.Join(err, q.reap(ctx, others), q.drop(ctx))
 }
 
 // drop forgets acknowledged claims that can no longer be recalled.
@@ -103,50 +127,66 @@ func (q *Queue) drop(ctx context.Context) error {
 	for n < len(q.acked) && time.Since(q.acked[n].at) >= q.set.keep {
 		n++
 	}
-	old := append([]ackedClaim(nil), q.acked[:n]...)
-	q.acked = append(q.acked[:0], q.acked[n:]...)
+	old := slices.Clone(q.acked[:n])
 	q.mu.Unlock()
-	if len(old) == 0 {
-		return nil
-	}
-	return q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
-		for _, cl := range old {
-			if _, err := c.exec(ctx, "delete from body where id in (select body from kept where claim = ?)", cl.id); err != nil {
-				return err
+	for len(old) > 0 {
+		some := old[:min(len(old), dropChunk)]
+		err := q.write(ctx, false, func(ctx context.Context, c *conn) error {
+			for _, cl := range some {
+				if _, err := c.exec(ctx, "delete from body where id in (select body from kept where claim = ?)", cl.id); err != nil {
+					return err
+				}
+				if _, err := c.exec(ctx, "delete from kept where claim = ?", cl.id); err != nil {
+					return err
+				}
 			}
-			if _, err := c.exec(ctx, "delete from kept where claim = ?", cl.id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// prune forgets memberships that ended long ago, with what was never taken.
-func (q *Queue) prune(ctx context.Context) error {
-	before := q.set.now().Add(-q.set.retain).UnixMilli()
-	return q.store.write(ctx, false, func(ctx context.Context, c *conn) error {
-		var old []int64
-		err := c.each(ctx, "select id from member where ended <> '' and ended_at < ? and id not in (select member from hold)", []any{before},
-			func(scan func(...any) error) error {
-				var id int64
-				err := scan(&id)
-				old = append(old, id)
-				return err
-			})
-		if err != nil || len(old) == 0 {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		for _, id := range old {
+		q.mu.Lock()
+		q.acked = q.acked[len(some):]
+		q.mu.Unlock()
+		old = old[len(some):]
+	}
+	return nil
+}
+
+// prune forgets memberships that ended long ago, with what was never taken,
+// each in a transaction of its own so that writers wait for one and not for all.
+func (q *Queue) prune(ctx context.Context) error {
+	before := q.set.now().Add(-q.set.retain).UnixMilli()
+	const old = " from member where ended <> '' and ended_at < ? and id not in (select member from hold)"
+	var ids []int64
+	err := q.read(ctx, func(ctx context.Context, c *conn) error {
+		return c.each(ctx, "select id"+old, []any{before}, func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+	})
+	for _, id := range ids {
+		if err != nil {
+			break
+		}
+		err = q.write(ctx, false, func(ctx context.Context, c *conn) error {
+			var still int64
+			ok, err := c.get(ctx, "select id"+old+" and id = ?", []any{before, id}, &still)
+			if err != nil || !ok {
+				return err
+			}
 			if err := forget(ctx, c, id); err != nil {
 				return err
 			}
-		}
-		if _, err := q.resumeDrained(ctx, c); err != nil {
-			return err
-		}
-		return revise(ctx, c)
-	})
+			if _, err := q.resumeDrained(ctx, c); err != nil {
+				return err
+			}
+			return revise(ctx, c)
+		})
+	}
+	return err
 }
 
 // forget removes a member and everything of it; the room goes with its last.
@@ -172,6 +212,7 @@ func forget(ctx context.Context, c *conn, member int64) error {
 func (q *Queue) checkpoint(ctx context.Context) {
 	tick := time.NewTicker(walEvery)
 	defer tick.Stop()
+	t := teller{log: q.log, down: make(map[string]bool)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -186,8 +227,8 @@ func (q *Queue) checkpoint(ctx context.Context) {
 		if info.Size() >= walLoud {
 			mode = "truncate"
 		}
-		q.tell(q.store.read(ctx, func(ctx context.Context, c *conn) error {
+		t.tell(ctx, q.read(ctx, func(ctx context.Context, c *conn) error {
 			return c.pragma(ctx, "wal_checkpoint("+mode+")")
-		}), "write-ahead log was not copied")
+		}), "copying the write-ahead log")
 	}
 }

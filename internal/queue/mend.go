@@ -1,0 +1,64 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// mend opens the file again when it is not what it was: removed or replaced
+// under this process, or found damaged. What was removed is written anew from
+// the descriptors this process still has; another process's new file is taken
+// as it is; a damaged one is set aside. Leases and claims that do not survive
+// are stale, as after a lapse.
+func (q *Queue) mend(ctx context.Context) error {
+	old := q.store.Load()
+	info, err := os.Stat(q.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case os.SameFile(info, old.file) && !old.damaged.Load():
+		return nil
+	}
+	q.log.Warn("queue file was removed, replaced or damaged; it is opened again", "file", q.path)
+	w, err := borrow(ctx, old.writer) // nothing is written to the old file from here on
+	if err != nil {
+		return err
+	}
+	o := opening{path: q.path, log: q.log, now: q.set.now, check: true}
+	if !old.damaged.Load() {
+		o.rescue = func(ctx context.Context) error { return w.copyTo(ctx, q.path) }
+	}
+	st, err := o.open(ctx)
+	if err != nil {
+		old.writer <- w
+		return fmt.Errorf("open queue %s again: %w", q.path, err)
+	}
+	q.store.Store(st)
+	old.retired.Store(true) // who waits for w goes to the new one
+	old.writer <- w
+	err = old.close()
+	q.announce()
+	signal(q.stir)
+	return errors.Join(err, q.beat(ctx)) // a beat registers where the row is gone
+}
+
+// copyTo writes the whole content behind c to a new file at path.
+func (c *conn) copyTo(ctx context.Context, path string) error {
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := c.c.ExecContext(ctx, "vacuum into ?", part); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
+}
