@@ -2,28 +2,13 @@ package room
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"bellman.sh/desktop/internal/hub/account"
 	"bellman.sh/desktop/internal/hub/journal"
-)
-
-// Marks by which rooms are found again. Audit rows are marks too: they stay
-// when their room is purged.
-const (
-	markCode   = "code"   // join code
-	markSeat   = "seat"   // user id, while seated
-	markEver   = "ever"   // user id, for good
-	markOrg    = "org"    // organization the room was started in
-	markOpen   = "open"   // every room that is not closed
-	markClosed = "closed" // every closed room that is not purged
-	markBeat   = "beat"   // open rooms with a heartbeat or housekeeping
-	markAudit  = "audit"  // organization; the body is the row
 )
 
 // Rooms stay folded in memory while nobody uses them, up to so many and to so
@@ -291,135 +276,4 @@ func (r *Room) append(ctx context.Context, position int64, rec *record) error {
 		return fmt.Errorf("store in room: %w", err)
 	}
 	return r.fold([]journal.Entry{{Position: position + 1, Body: body}})
-}
-
-// marks says how the room is to be found after rec.
-func (r *Room) marks(rec *record) ([]journal.Mark, error) {
-	var marks []journal.Mark
-	r.look(func(s *state, _ int64) {
-		marks = append(marks, openingMarks(rec)...)
-		if m := rec.Seat; m != nil {
-			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true}, journal.Mark{Space: markSeat, Key: m.User},
-				journal.Mark{Space: markEver, Key: m.User, Drop: true}, journal.Mark{Space: markEver, Key: m.User})
-		}
-		marks = append(marks, departureMarks(s, rec)...)
-		for _, role := range rec.Retire {
-			marks = append(marks, journal.Mark{Space: markCode, Key: s.codes[role].Code, Drop: true})
-		}
-		for _, c := range rec.Codes {
-			if old, ok := s.codes[c.Role]; ok {
-				marks = append(marks, journal.Mark{Space: markCode, Key: old.Code, Drop: true})
-			}
-			marks = append(marks, journal.Mark{Space: markCode, Key: c.Code})
-		}
-	})
-	for _, row := range rec.audit {
-		body, err := row.body(r.id, rec.At)
-		if err != nil {
-			return nil, err
-		}
-		for _, org := range row.Orgs {
-			marks = append(marks, journal.Mark{Space: markAudit, Key: org, Body: body})
-		}
-	}
-	return marks, nil
-}
-
-func openingMarks(rec *record) []journal.Mark {
-	var marks []journal.Mark
-	if c := rec.Open; c != nil {
-		marks = append(marks, journal.Mark{Space: markOpen})
-		if c.Org != "" {
-			marks = append(marks, journal.Mark{Space: markOrg, Key: c.Org})
-		}
-		if c.Manifest.Heartbeat > 0 || c.Manifest.Housekeeping != nil {
-			marks = append(marks, journal.Mark{Space: markBeat})
-		}
-	}
-	if rec.Status == StatusClosed {
-		marks = append(marks, journal.Mark{Space: markOpen, Drop: true}, journal.Mark{Space: markBeat, Drop: true},
-			journal.Mark{Space: markClosed})
-	}
-	return marks
-}
-
-// departureMarks drops the seat marks of people who hold no other seat.
-func departureMarks(s *state, rec *record) []journal.Mark {
-	gone := map[string]bool{}
-	for _, d := range rec.Depart {
-		gone[d.Member] = true
-	}
-	still := map[string]bool{}
-	if rec.Seat != nil {
-		still[rec.Seat.User] = true
-	}
-	for _, m := range s.seated() {
-		if !gone[m.ID] {
-			still[m.User] = true
-		}
-	}
-	var marks []journal.Mark
-	for _, d := range rec.Depart {
-		if m := s.member(d.Member); m != nil && !still[m.User] {
-			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true})
-		}
-	}
-	return marks
-}
-
-// AuditEntry is one line of an organization's audit log.
-type AuditEntry struct {
-	At        string          `json:"at"`
-	SessionID string          `json:"session_id"`
-	Actor     string          `json:"actor"`
-	Action    string          `json:"action"`
-	Detail    json.RawMessage `json:"detail"`
-}
-
-func (a auditRow) body(room string, at int64) ([]byte, error) {
-	detail, err := encode(a.Detail)
-	if err != nil {
-		return nil, err
-	}
-	return encode(AuditEntry{At: wireTime(at), SessionID: room, Actor: a.Actor, Action: a.Action, Detail: detail})
-}
-
-// Audit returns the newest entries of an organization's log, oldest first.
-func (h *House) Audit(ctx context.Context, org string, limit int) ([]AuditEntry, error) {
-	marks, err := h.log.Find(ctx, markAudit, org, limit)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]AuditEntry, len(marks))
-	for i, m := range marks {
-		if err := json.Unmarshal(m.Body, &entries[len(marks)-1-i]); err != nil {
-			return nil, fmt.Errorf("read audit entry: %w", err)
-		}
-	}
-	return entries, nil
-}
-
-// note adds an audit row for the organizations concerned: the room's, the
-// actor's, and those of the people it happened to.
-func (r *record) note(s *state, who account.Identity, action string, detail any, affected ...*member) {
-	row := auditRow{Actor: who.Label, Action: action, Detail: detail}
-	seen := map[string]bool{"": true}
-	orgs := []string{s.charter.Org, who.Org()}
-	if r.Open != nil {
-		orgs = append(orgs, r.Open.Org)
-	}
-	for _, m := range affected {
-		if m.Org != nil {
-			orgs = append(orgs, *m.Org)
-		}
-	}
-	for _, org := range orgs {
-		if !seen[org] {
-			seen[org] = true
-			row.Orgs = append(row.Orgs, org)
-		}
-	}
-	if len(row.Orgs) > 0 {
-		r.audit = append(r.audit, row)
-	}
 }
