@@ -1,0 +1,18 @@
+package room
+
+import "time"
+
+// Sleep makes the Watcher's next look at its clocks find that the machine
+// slept for d. It is called before Run.
+func (w *Watcher) Sleep(d func() time.Duration) {
+	w.clock = func() reading {
+		r := readClocks()
+		r.wall = r.wall.Add(d())
+		return r
+	}
+}
+
+// Slept is slept for readings of the two clocks that lie this far apart.
+func Slept(wall, running time.Duration) bool {
+	return slept(reading{}, reading{wall: time.Time{}.Add(wall), running: running})
+}

@@ -1,0 +1,224 @@
+package room_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"bellman.sh/desktop/internal/hub/hubtest"
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/remote"
+)
+
+// A message reaches the queue without any tool call, over the socket alone,
+// and one's own events never come back (bridge.md 10, cases 3, 4 and 101).
+func TestPeersEventsArriveAndOnesOwnDoNot(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	peer.Say(t, "one")
+	ours.Say(t, "mine")
+	peer.Say(t, "two")
+	if diff := cmp.Diff([]string{"member_joined", "one", "two"}, texts(t, b.take(t, 3))); diff != "" {
+		t.Error(diff)
+	}
+	if n := s.calls.Load(); n != 0 {
+		t.Errorf("%d calls were made beside the socket", n)
+	}
+	if n := s.opens.Load(); n != 1 {
+		t.Errorf("%d sockets were opened for one room", n)
+	}
+}
+
+// The queue holds the service's own bytes and its ambient flag (case 55).
+func TestEventsAreKeptAsTheyCame(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	peer.Send(t, "progress", hubtest.Args{"note": "é < \u2028 12345678901234567890"})
+	got := b.take(t, 2)[1]
+	if got.Event.Type != "progress" || !got.Event.Ambient {
+		t.Errorf("got type %s, ambient %v", got.Event.Type, got.Event.Ambient)
+	}
+	if !strings.Contains(string(got.Event.Body), `"ambient":true`) || !strings.Contains(string(got.Event.Body), "12345678901234567890") {
+		t.Errorf("body %s", got.Event.Body)
+	}
+}
+
+// Two seats of one person in a room share one socket, which resumes from the
+// lower cursor; each gets the other's events (case 135).
+func TestOneSocketForARoomHoweverManySeats(t *testing.T) {
+	s := startService(t)
+	ours := s.As(hubtest.Jesse).Open(t, hubtest.Args{"room": "workbench", "preset": "swarm"})
+	second := s.As(hubtest.Jesse).Join(t, ours.Code)
+	peer := s.As(hubtest.Peer).Join(t, ours.Code)
+	b := s.watching(t, ours, second)
+	second.Say(t, "from the second")
+	peer.Say(t, "to both")
+	byMember := map[string][]string{}
+	for _, d := range b.take(t, 6) {
+		byMember[d.Member.ID] = append(byMember[d.Member.ID], texts(t, []queue.Delivery{d})...)
+	}
+	want := map[string][]string{
+		ours.Member:   {"member_joined", "member_joined", "from the second", "to both"},
+		second.Member: {"member_joined", "to both"},
+	}
+	if diff := cmp.Diff(want, byMember); diff != "" {
+		t.Error(diff)
+	}
+	if n := s.opens.Load(); n != 1 {
+		t.Errorf("%d sockets were opened", n)
+	}
+}
+
+// A seat taken in a room that is watched already is watched from its own
+// cursor.
+func TestASeatThatJoinsLaterMissesNothing(t *testing.T) {
+	s := startService(t)
+	ours := s.As(hubtest.Jesse).Open(t, hubtest.Args{"room": "workbench", "preset": "swarm"})
+	b := s.watching(t, ours)
+	peer := s.As(hubtest.Peer).Join(t, ours.Code)
+	b.take(t, 1)
+	second := s.As(hubtest.Jesse).Join(t, ours.Code)
+	peer.Say(t, "before it is known")
+	b.take(t, 2)
+	b.join(t, second)
+	peer.Say(t, "after")
+	got := b.take(t, 3)
+	n := 0
+	for _, d := range got {
+		if d.Member.ID == second.Member {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("the second seat got %d of its 2 events: %v", n, texts(t, got))
+	}
+}
+
+// Memberships, cursors and what was not taken survive a restart, and watching
+// goes on without a tool call (bridge.md 11.17).
+func TestARestartResumesFromTheCursorWithoutAToolCall(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	dir := t.TempDir()
+	first := s.bridgeOf(t, dir, remote.Key(hubtest.Jesse))
+	first.join(t, ours)
+	first.start(t)
+	peer.Say(t, "taken")
+	first.take(t, 2)
+	first.stop()
+	peer.Say(t, "while it was away")
+	second := s.bridgeOf(t, dir, remote.Key(hubtest.Jesse)).start(t)
+	if diff := cmp.Diff([]string{"while it was away"}, texts(t, second.take(t, 1))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A membership that no tool call has touched for 72 hours holds no seat; a
+// touch resumes it from where it had read.
+func TestANewRoomIsWatchedAsSoonAsItIsKnown(t *testing.T) {
+	s := startService(t)
+	b := s.watching(t)
+	var want []string
+	var seats []*hubtest.Seat
+	for i := range 3 {
+		ours, peer := s.pair(t)
+		peer.Say(t, fmt.Sprint("room ", i))
+		seats = append(seats, ours)
+		want = append(want, "member_joined", fmt.Sprint("room ", i))
+		b.join(t, ours)
+	}
+	got := texts(t, b.take(t, len(want)))
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// Leaving one, as bellman_leave does, closes its socket alone.
+	if err := b.queue.End(t.Context(), b.id, queue.Member{Room: seats[0].Room, ID: seats[0].Member}, "left"); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, "one socket is closed", func() bool { _, open := s.count(); return open == 2 })
+}
+
+// What a replay brings is stored in batches: 3,000 events come in far fewer
+// transactions than events, in order and once each.
+func TestAReplayArrivesInOrderAndOnce(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	const n = 3000
+	for i := range n {
+		peer.Send(t, "progress", hubtest.Args{"note": fmt.Sprint(i)})
+	}
+	b := s.watching(t, ours)
+	last := int64(0)
+	for _, d := range b.take(t, n+1) {
+		if d.Event.Cursor <= last || d.Redelivered {
+			t.Fatalf("cursor %d after %d, redelivered %v", d.Event.Cursor, last, d.Redelivered)
+		}
+		last = d.Event.Cursor
+	}
+}
+
+// A flooded room pauses alone, others go on, and it resumes when it is drained
+// (failure table: a peer floods one room; queue at its bound).
+func TestAFloodedRoomPausesAloneAndResumes(t *testing.T) {
+	s := startService(t)
+	flooded, flooder := s.pair(t)
+	quiet, peer := s.pair(t)
+	// The bound of bytes is reached before that of events: 16 MiB.
+	note := strings.Repeat("x", 19_000)
+	const n = 950
+	for range n {
+		flooder.Send(t, "artifact", hubtest.Args{"content": note})
+	}
+	b := s.watching(t, flooded, quiet)
+	b.eventually(t, "the flooded room is paused", func() bool { return b.membership(t, flooded).Full })
+	if b.membership(t, quiet).Full {
+		t.Error("the other room is paused too")
+	}
+	peer.Say(t, "still here")
+	b.eventually(t, "the other room goes on", func() bool { return b.membership(t, quiet).Fetched >= 2 })
+	last := map[string]int64{}
+	got := b.take(t, n+1+2)
+	for _, d := range got {
+		if d.Event.Cursor <= last[d.Member.Room] {
+			t.Fatalf("cursor %d of %s comes after %d", d.Event.Cursor, d.Member.Room, last[d.Member.Room])
+		}
+		last[d.Member.Room] = d.Event.Cursor
+	}
+	if len(got) != n+3 {
+		t.Errorf("got %d events, want %d", len(got), n+3)
+	}
+}
+
+// While the socket is not offered every seat is polled for, and the socket is
+// tried again; nothing is lost or doubled on the way there and back (case 141).
+func TestPollingServesWhileThereIsNoSocket(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUpgradeRequired, http.StatusForbidden, http.StatusOK, http.StatusFound} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			s.noSocket(status, "Location", "http://127.0.0.1:9/")
+			ours, peer := s.pair(t)
+			b := s.watching(t, ours)
+			peer.Say(t, "by poll")
+			b.take(t, 2)
+			if end := b.membership(t, ours).Ended; end != "" {
+				t.Fatalf("a refused socket alone ended the membership: %s", end)
+			}
+			s.gate.Store(nil)
+			b.watcher.Kick()
+			b.eventually(t, "the socket is open", func() bool { return strings.Contains(b.log.String(), "the room socket is open") })
+			peer.Say(t, "by socket")
+			if diff := cmp.Diff([]string{"by socket"}, texts(t, b.take(t, 1))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
