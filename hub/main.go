@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// version is set by the build, from the manifest of the extension.
+var version = "development"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)

@@ -104,6 +104,7 @@ func (s *serving) check() error {
 func (s *serving) config(c console, logger *slog.Logger) (hub.Config, error) {
 	config := hub.Config{
 		Data: s.data, DevKeys: s.devKeys, PublicURL: s.publicURL, Log: logger, Rate: s.rate, BehindProxy: s.behindProxy,
+		Version: version,
 	}
 	if text := c.getenv("BELLMAN_KEYS"); text != "" {
 		keys, err := hub.ParseKeys(text)
@@ -190,6 +191,6 @@ func printVersion(_ context.Context, c console, args []string) error {
 	if err := parse(flags, args, 0); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "bellman-hub %s\n", hub.Version)
+	_, err := fmt.Fprintf(c.out, "bellman-hub %s\n", version)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"bellman.sh/desktop/internal/hub"
 	"bellman.sh/desktop/internal/hub/hubtest"
@@ -83,5 +84,37 @@ func TestPublicURL(t *testing.T) {
 			_ = h.Close()
 			t.Errorf("public URL %q was accepted", bad)
 		}
+	}
+}
+
+// Registrations are counted by the address the proxy saw, twenty an hour, and
+// a refused redirect spends none of them.
+func TestRegistrationsAreLimited(t *testing.T) {
+	s := hubtest.Start(t, func(c *hub.Config) { c.PublicURL, c.BehindProxy = "https://bell.example.com", true })
+	try := func(address, redirect string) int {
+		t.Helper()
+		response, _ := do(t, s, http.MethodPost, "/register", `{"redirect_uris":["`+redirect+`"]}`, map[string]string{
+			// What stands before the last address, the client could have written.
+			"Host": "bell.example.com", "X-Forwarded-For": "203.0.113." + itoa(s.Clock.Now().UnixNano()%250) + ", " + address,
+		})
+		return response.StatusCode
+	}
+	if got := try("198.51.100.1", "http://example.com/"); got != http.StatusBadRequest {
+		t.Errorf("bad redirect: %d", got)
+	}
+	for i := range 20 {
+		if got := try("198.51.100.1", callback); got != http.StatusCreated {
+			t.Fatalf("registration %d: %d", i+1, got)
+		}
+	}
+	if got := try("198.51.100.1", callback); got != http.StatusTooManyRequests {
+		t.Errorf("the twenty-first: %d, want 429", got)
+	}
+	if got := try("198.51.100.2", callback); got != http.StatusCreated {
+		t.Errorf("another address: %d", got)
+	}
+	s.Clock.Advance(time.Hour)
+	if got := try("198.51.100.1", callback); got != http.StatusCreated {
+		t.Errorf("an hour later: %d", got)
 	}
 }

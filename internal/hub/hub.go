@@ -45,6 +45,8 @@ type Config struct {
 	// PublicURL is the origin people reach the hub at, when it is not the one
 	// it listens on. It fixes issuer and resource.
 	PublicURL string
+	// Version is what the hub calls itself to MCP clients.
+	Version string
 	// Provider signs people in. Without one they give a name, which works over
 	// loopback alone.
 	Provider *Provider

@@ -51,7 +51,7 @@ func (h *Hub) newMCP() http.Handler {
 	hooks.AddAfterListTools(func(_ context.Context, _ any, _ *mcp.ListToolsRequest, list *mcp.ListToolsResult) {
 		slices.SortFunc(list.Tools, func(a, b mcp.Tool) int { return place[a.Name] - place[b.Name] })
 	})
-	s := server.NewMCPServer("bellman-mcp-server", Version, server.WithHooks(hooks),
+	s := server.NewMCPServer("bellman-mcp-server", h.config.Version, server.WithHooks(hooks),
 		server.WithToolCapabilities(false), server.WithResourceCapabilities(false, false), server.WithRecovery())
 	for i, definition := range bellman.ServiceTools() {
 		place[definition.Name] = i

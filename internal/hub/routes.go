@@ -9,9 +9,6 @@ import (
 	"bellman.sh/desktop/internal/hub/account"
 )
 
-// Version is what the hub calls itself to MCP clients.
-const Version = "0.1.0"
-
 // routes is everything the hub answers, apart from the guard before it.
 func (h *Hub) routes(f *front) http.Handler {
 	mux := http.NewServeMux()
