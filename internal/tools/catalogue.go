@@ -39,9 +39,9 @@ type catalogue struct {
 
 	mu       sync.Mutex
 	service  []json.RawMessage // as the service gave them
-	listing  json.RawMessage // the tools/list result
-	withRoom json.RawMessage // the same while a room file is in reach
-	next     time.Time       // when the service may be asked again
+	listing  json.RawMessage   // the tools/list result
+	withRoom json.RawMessage   // the same while a room file is in reach
+	next     time.Time         // when the service may be asked again
 }
 
 // openCatalogue reads the last list the server gave from dir, else the one

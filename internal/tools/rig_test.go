@@ -592,7 +592,7 @@ func onTool(tool string, n int, happens fault) func(request) fault {
 type service struct {
 	*httptest.Server
 	mu     sync.Mutex
-	answer func(ctx context.Context, q request) string // a result, or "" for 500
+	answer func(ctx context.Context, q request) string // a result, an error after "!", or "" for 500
 	seen   []request
 }
 
@@ -621,8 +621,12 @@ func newService(t testing.TB, answer func(ctx context.Context, q request) string
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
+		member := "result"
+		if rest, failed := strings.CutPrefix(res, "!"); failed {
+			member, res = "error", rest
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, res)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%q:%s}`, q.ID, member, res)
 	}))
 	t.Cleanup(s.Close)
 	return s
