@@ -36,6 +36,10 @@ const (
 	// being tried.
 	retryAfter = time.Minute
 	maxLost    = 3
+	// slowProbe is how long a probe may take before its refusal is remembered
+	// for probeMemory, so that a deaf service does not slow down every call.
+	slowProbe   = time.Second
+	probeMemory = 10 * time.Second
 )
 
 // ErrUnavailable means that no keychain can be used here and now. The text
@@ -56,6 +60,8 @@ type Item struct {
 	lost    int       // calls that were given up on and have not returned
 	writing int       // those of them that may still change the item
 	lostAt  time.Time // when the latest was given up on
+	deaf    error     // what a slow probe found
+	deafAt  time.Time
 }
 
 // ring is what go-keyring offers, and what a test can make slow, deaf or
@@ -148,17 +154,11 @@ func (i *Item) call(ctx context.Context, doing string, writes bool, f func() err
 	if err := i.free(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	probing, cancel := context.WithTimeout(ctx, quickLimit)
-	prompts, err := i.ready(probing)
-	cancel()
+	limit, err := i.probe(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	limit := quickLimit
-	if prompts {
-		limit = promptLimit
-	}
-	ctx, cancel = context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan error, 1)
 	var mu sync.Mutex
@@ -187,6 +187,30 @@ func (i *Item) call(ctx context.Context, doing string, writes bool, f func() err
 	left = true
 	i.lose(writes)
 	return fmt.Errorf("%s: %w", doing, errLost)
+}
+
+// probe returns how long a call may take, or why there is no point in one.
+func (i *Item) probe(ctx context.Context) (time.Duration, error) {
+	i.mu.Lock()
+	deaf, fresh := i.deaf, time.Since(i.deafAt) < probeMemory
+	i.mu.Unlock()
+	if deaf != nil && fresh {
+		return 0, deaf
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, quickLimit)
+	defer cancel()
+	prompts, err := i.ready(ctx)
+	i.mu.Lock()
+	i.deaf = nil
+	if time.Since(start) > slowProbe {
+		i.deaf, i.deafAt = err, time.Now()
+	}
+	i.mu.Unlock()
+	if prompts {
+		return promptLimit, err
+	}
+	return quickLimit, err
 }
 
 // free returns an error while calls that were given up on stand in the way.

@@ -45,7 +45,8 @@ func ready(ctx context.Context) (prompts bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	locked, err := property[bool](ctx, conn, path, lockedProp)
+	var locked bool
+	err = property(ctx, conn, path, lockedProp, &locked)
 	switch {
 	case err != nil:
 		return false, silent(ctx)
@@ -61,7 +62,10 @@ func ready(ctx context.Context) (prompts bool, err error) {
 // the two places that go-keyring's D-Bus library would look at before it
 // launched a bus of its own.
 func busAddress() string {
-	if a := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); a != "" && !strings.HasPrefix(a, "autolaunch:") {
+	switch a := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); {
+	case strings.HasPrefix(a, "autolaunch:"):
+		return ""
+	case a != "":
 		return a
 	}
 	path := fmt.Sprintf("/run/user/%d/bus", os.Getuid())
@@ -94,8 +98,8 @@ func offered(ctx context.Context, conn *dbus.Conn) error {
 // collection returns the collection go-keyring will use: login, else whatever
 // is the default.
 func collection(ctx context.Context, conn *dbus.Conn) (dbus.ObjectPath, error) {
-	all, err := property[[]dbus.ObjectPath](ctx, conn, secretsPath, serviceIface+".Collections")
-	if err != nil {
+	var all []dbus.ObjectPath
+	if err := property(ctx, conn, secretsPath, serviceIface+".Collections", &all); err != nil {
 		return "", silent(ctx)
 	}
 	if slices.Contains(all, loginPath) {
@@ -118,16 +122,14 @@ func silent(ctx context.Context) error {
 	return fmt.Errorf("%w: the keyring service answers with an error", ErrUnavailable)
 }
 
-// property reads a property under a deadline, which godbus's own way to do so
-// has not.
-func property[T any](ctx context.Context, conn *dbus.Conn, path dbus.ObjectPath, name string) (T, error) {
-	var value T
+// property reads a property into to, under a deadline, which godbus's own way
+// to do so has not.
+func property(ctx context.Context, conn *dbus.Conn, path dbus.ObjectPath, name string, to any) error {
 	dot := strings.LastIndexByte(name, '.')
 	var v dbus.Variant
 	err := conn.Object(secrets, path).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, name[:dot], name[dot+1:]).Store(&v)
 	if err != nil {
-		return value, err
+		return err
 	}
-	err = v.Store(&value)
-	return value, err
+	return v.Store(to)
 }

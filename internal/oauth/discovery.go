@@ -21,6 +21,9 @@ type serverInfo struct {
 	issParam  bool     // the issuer promises `iss` in authorization responses
 }
 
+// resourcePath is where a server describes itself (RFC 9728).
+const resourcePath = "/.well-known/oauth-protected-resource"
+
 // resourceDocument is the protected resource metadata of RFC 9728.
 type resourceDocument struct {
 	Resource string   `json:"resource"`
@@ -114,7 +117,7 @@ func (s *Session) resourceMetadata(ctx context.Context) (resourceDocument, strin
 		}
 	}
 	hinted := len(places)
-	root := &url.URL{Scheme: s.server.Scheme, Host: s.server.Host, Path: "/.well-known/oauth-protected-resource"}
+	root := &url.URL{Scheme: s.server.Scheme, Host: s.server.Host, Path: resourcePath}
 	if path := strings.TrimRight(s.server.EscapedPath(), "/"); path != "" {
 		places = append(places, root.JoinPath(path))
 	}
@@ -171,7 +174,13 @@ func bindsTo(resource string, server, place *url.URL, hinted bool) bool {
 	if path == strings.TrimRight(server.EscapedPath(), "/") {
 		return true
 	}
-	return path == "" && !hinted && place.Path == "/.well-known/oauth-protected-resource"
+	return path == "" && !hinted && place.Path == resourcePath
+}
+
+// bound reports whether a token for resource may be sent to the configured
+// server.
+func (s *Session) bound(resource string) bool {
+	return bindsTo(resource, s.server, &url.URL{Path: resourcePath}, false)
 }
 
 // issuerMetadata gets the issuer's document from the places MCP lists, in its

@@ -100,7 +100,7 @@ func (s *Session) finish(rec record, err error) {
 func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
 	defer cancel()
-	c, err := s.exchange(ctx, f.info, f.client.ClientID, f.loopback.redirect(), ans.code, ans.verifier)
+	c, err := s.redeem(ctx, f, ans)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,20 @@ func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
 			st.setRegistration(f.info.issuer, used)
 		}
 	})
+	s.announceFleeting()
 	return nil
+}
+
+// redeem trades the answer's code for tokens. A server that is only busy puts
+// the code back, and it lives for a minute.
+func (s *Session) redeem(ctx context.Context, f *flow, ans *answer) (*credential, error) {
+	for try := 1; ; try++ {
+		c, err := s.exchange(ctx, f.info, f.client.ClientID, f.loopback.redirect(), ans.code, ans.verifier)
+		g, refused := errors.AsType[*grantError](err)
+		if !refused || g.code != "temporarily_unavailable" || try == 3 || !pause(ctx, time.Duration(try)*time.Second) {
+			return c, err
+		}
+	}
 }
 
 func (st *state) setRegistration(issuer string, r registration) {
@@ -268,7 +281,7 @@ func (s *Session) SignOut(ctx context.Context) error {
 		st.Identity, st.Readable, st.Print, st.Dead = nil, false, "", ""
 	}
 	s.commit(st, nil, true)
-	s.announce()
+	s.announceFleeting()
 	if err != nil {
 		return fmt.Errorf("delete the sign-in in the %s: %w", s.cfg.Store.Name(), err)
 	}

@@ -93,9 +93,10 @@ func (s *Session) exchange(ctx context.Context, info serverInfo, clientID, redir
 
 // take puts a fresh pair into c.
 func (c *credential) take(access, refresh secret, now time.Time, lifetime int64) {
-	c.access, c.refresh, c.expiry = access, refresh, time.Time{}
+	c.access, c.refresh, c.expiry, c.lifetime = access, refresh, time.Time{}, 0
 	if lifetime > 0 {
-		c.expiry = now.Add(time.Duration(lifetime) * time.Second)
+		c.lifetime = time.Duration(min(lifetime, 1<<31)) * time.Second
+		c.expiry = now.Add(c.lifetime)
 	}
 	c.print = fingerprint(access)
 	id, _ := readIdentity(access)

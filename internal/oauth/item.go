@@ -17,6 +17,7 @@ type credential struct {
 	refresh  secret
 	access   secret
 	expiry   time.Time // zero when the server did not say
+	lifetime time.Duration
 	subject  string
 	print    string // fingerprint of the access token, kept when the token is not
 }
@@ -32,6 +33,7 @@ type item struct {
 	Refresh  string `json:"rt,omitempty"`
 	Access   string `json:"at,omitempty"`
 	Expiry   int64  `json:"exp,omitempty"` // seconds
+	Lifetime int64  `json:"ttl,omitempty"` // seconds
 	Subject  string `json:"sub,omitempty"`
 	Print    string `json:"at_fp,omitempty"`
 }
@@ -46,11 +48,11 @@ func (c *credential) encode() ([]byte, error) {
 		Refresh: string(c.refresh), Access: string(c.access), Subject: c.subject, Print: c.print,
 	}
 	if !c.expiry.IsZero() {
-		it.Expiry = c.expiry.Unix()
+		it.Expiry, it.Lifetime = c.expiry.Unix(), int64(c.lifetime/time.Second)
 	}
 	b, err := json.Marshal(it)
 	if err == nil && len(b) > maxItem && it.Refresh != "" {
-		it.Access, it.Expiry = "", 0
+		it.Access, it.Expiry, it.Lifetime = "", 0, 0
 		b, err = json.Marshal(it)
 	}
 	if err != nil {
@@ -83,16 +85,20 @@ func decodeItem(b []byte) *credential {
 		refresh: secret(it.Refresh), access: secret(it.Access), subject: it.Subject, print: it.Print,
 	}
 	if it.Expiry > 0 {
-		c.expiry = time.Unix(it.Expiry, 0)
+		c.expiry, c.lifetime = time.Unix(it.Expiry, 0), time.Duration(max(it.Lifetime, 0))*time.Second
 	}
 	return c
 }
 
 // usable reports whether the access token can be sent for at least margin
-// more, as far as its expiry tells, and is not the one the service refused.
+// more, as far as its expiry tells, and is not the one the service refused. A
+// token with a short life gets a short margin, or it would never be usable.
 func (c *credential) usable(now time.Time, margin time.Duration, refused secret) bool {
 	if c == nil || c.access == "" || refused != "" && c.access == refused {
 		return false
+	}
+	if c.lifetime > 0 {
+		margin = min(margin, c.lifetime/3)
 	}
 	return c.expiry.IsZero() || c.expiry.Sub(now) > margin
 }

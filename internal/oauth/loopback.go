@@ -182,9 +182,9 @@ func (l *loopback) begin(w http.ResponseWriter, r *http.Request, nonce string) {
 		}
 	}
 	pageHeaders(w.Header())
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Not Secure: plain http is all there is on loopback.
 		Name: l.cookie, Value: v.browser, Path: "/", MaxAge: int((humanLimit + prepareLimit).Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: false, // Plain http is all there is on loopback.
+		HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 	w.Header().Set("Location", l.authorize(v.state, v.verifier))
 	w.WriteHeader(http.StatusFound)

@@ -69,6 +69,11 @@ func (s *Session) readStore(ctx context.Context, limit time.Duration) (*credenti
 	c := decodeItem(b)
 	if c == nil {
 		s.log.Warn("stored sign-in is unreadable and counts as none", "store", s.cfg.Store.Name())
+		return nil, nil
+	}
+	if !s.bound(c.resource) {
+		s.log.Warn("stored sign-in is for another server and counts as none", "store", s.cfg.Store.Name())
+		return nil, nil
 	}
 	return c, nil
 }
@@ -76,7 +81,7 @@ func (s *Session) readStore(ctx context.Context, limit time.Duration) (*credenti
 // adopt makes what was read the current credential, unless something newer
 // has come since, and returns the one that holds.
 func (s *Session) adopt(c *credential, st state, info fs.FileInfo) *credential {
-	if st.SignedOut || c != nil && c.refresh != "" && fingerprint(c.refresh) == st.Dead {
+	if !s.fleeting() && (st.SignedOut || c != nil && c.refresh != "" && fingerprint(c.refresh) == st.Dead) {
 		c = nil
 	}
 	s.mu.Lock()
@@ -90,7 +95,8 @@ func (s *Session) adopt(c *credential, st state, info fs.FileInfo) *credential {
 		s.gen, s.seen = st.Gen, info
 		return s.cred
 	}
-	s.loaded, s.cred, s.gen, s.epoch, s.seen, s.unsaved = true, c, st.Gen, st.Epoch, info, false
+	s.loaded, s.cred, s.gen, s.seen, s.unsaved = true, c, st.Gen, info, false
+	s.setEpoch(st.Epoch)
 	return c
 }
 
@@ -197,6 +203,7 @@ func (s *Session) refreshShared(ctx context.Context, refused secret) (*credentia
 			next.gen = c.gen + 1
 			s.keep(ctx, st, next, nil)
 			s.log.Debug("token refreshed")
+			s.renewed(refused)
 			return next, nil
 		}
 		g, ok := errors.AsType[*grantError](err)
@@ -210,7 +217,7 @@ func (s *Session) refreshShared(ctx context.Context, refused secret) (*credentia
 			return nil, err
 		}
 		if c == nil || c.refresh == spent {
-			return nil, s.bury(st, c, g)
+			return nil, s.bury(ctx, st, c, g)
 		}
 	}
 	return nil, ErrSignInNeeded
@@ -238,7 +245,7 @@ func (s *Session) reload(ctx context.Context) (state, *credential, error) {
 // bury writes down that the server does not know c's refresh token any more;
 // refresh.lock is held. The item stays where it is: it is worthless, and
 // deleting it could destroy what another copy is about to write.
-func (s *Session) bury(st state, c *credential, cause *grantError) error {
+func (s *Session) bury(ctx context.Context, st state, c *credential, cause *grantError) error {
 	s.log.Info("sign-in has ended", "code", cause.code)
 	if c != nil && cause.unknownClient() {
 		delete(st.Registrations, c.issuer)
@@ -251,8 +258,13 @@ func (s *Session) bury(st state, c *credential, cause *grantError) error {
 		st.Epoch++
 		st.Identity, st.Readable, st.Print = nil, false, ""
 	}
+	if s.fleeting() {
+		if err := s.cfg.Store.Delete(ctx); err != nil {
+			s.log.Warn("spent sign-in could not be forgotten", "cause", err)
+		}
+	}
 	s.commit(st, nil, true)
-	s.announce()
+	s.announceFleeting()
 	return fmt.Errorf("%w: %w", ErrSignInNeeded, cause)
 }
 
@@ -263,125 +275,15 @@ func (s *Session) fleeting() bool {
 	return ok
 }
 
-// keep stores a fresh credential and what change does to the state;
-// refresh.lock is held. A store that does not take it does not cost the
-// session: the pair stays in memory and is offered again later.
-func (s *Session) keep(ctx context.Context, st state, c *credential, change func(*state)) {
-	c.gen = max(c.gen, st.Gen+1)
-	id, bad := readIdentity(c.access)
-	failure := s.store(ctx, c)
-	if failure == nil && !s.fleeting() {
-		st.Backend, st.Dead, st.SignedOut = s.cfg.Store.Name(), "", false
-		st.Gen, st.Print, st.Identity, st.Readable = c.gen, c.print, &id, bad == nil
-	}
-	if change != nil {
-		change(&st)
-	}
-	if bad != nil {
-		s.log.Info("token does not say in full who is signed in", "fields", bad)
-	}
-	s.mu.Lock()
-	first := !s.unsaved
-	s.mu.Unlock()
-	s.commit(st, c, failure == nil)
-	if failure == nil {
-		return
-	}
-	if first {
-		s.log.Warn("sign-in could not be stored and stays in memory for now", "store", s.cfg.Store.Name(), "cause", failure)
-	}
+// renewed counts the refreshes in a row whose token the service refused at
+// once.
+func (s *Session) renewed(refused secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.saving && !s.closed {
-		s.saving = true
-		detached := context.WithoutCancel(ctx)
-		s.wg.Go(func() { s.saveLater(detached) })
+	if refused != "" && s.now().Sub(s.renewedAt) < barrenTime {
+		s.barren++
+	} else {
+		s.barren = 0
 	}
-}
-
-// store offers the item to the store.
-func (s *Session) store(ctx context.Context, c *credential) error {
-	b, err := c.encode()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, storeLimit)
-	defer cancel()
-	return s.cfg.Store.Set(ctx, b)
-}
-
-// commit writes the state file and makes c the current credential; stored
-// tells whether the store has it. refresh.lock is held.
-func (s *Session) commit(st state, c *credential, stored bool) {
-	st.Server, st.Profile = s.cfg.Server, s.cfg.Profile
-	err := writeState(s.path("state.json"), st)
-	if err != nil {
-		s.log.Warn("sign-in state could not be written", "cause", err)
-	}
-	info, statErr := os.Stat(s.path("state.json"))
-	if statErr != nil {
-		info = nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.loaded, s.cred, s.seen, s.unsaved = true, c, info, c != nil && !stored
-	if err == nil {
-		s.gen, s.epoch = st.Gen, st.Epoch
-	}
-	if c == nil || s.refused != c.access {
-		s.refused = ""
-	}
-}
-
-// saveLater offers an unsaved credential to the store until it takes it.
-func (s *Session) saveLater(ctx context.Context) {
-	tick := time.NewTicker(saveInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-		}
-		limited, cancel := context.WithTimeout(ctx, tokenTimeout)
-		err := s.flush(limited)
-		cancel()
-		if err == nil {
-			s.mu.Lock()
-			s.saving = false
-			s.mu.Unlock()
-			return
-		}
-	}
-}
-
-// flush stores the credential that the store would not take, if there is one.
-func (s *Session) flush(ctx context.Context) error {
-	if !s.pending() {
-		return nil
-	}
-	unlock, err := lock(ctx, s.path("refresh.lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	st, c, err := s.reload(ctx)
-	if err != nil {
-		return err
-	}
-	if c == nil || !s.pending() {
-		return nil // Somebody has signed in or out meanwhile.
-	}
-	next := *c
-	s.keep(ctx, st, &next, nil)
-	if s.pending() {
-		return fmt.Errorf("the %s does not take the sign-in", s.cfg.Store.Name())
-	}
-	return nil
-}
-
-func (s *Session) pending() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unsaved
+	s.renewedAt = s.now()
 }

@@ -34,8 +34,9 @@ func TestTokenIsCached(t *testing.T) {
 // An expired token is refreshed once, however many callers and copies want it.
 func TestExpiredTokenIsRefreshedOnce(t *testing.T) {
 	r := newRig(t)
-	r.as.Set(func(s *oauthtest.Switches) { s.Lifetime = 5 * time.Second; s.RevokeFamily = true })
+	r.as.Set(func(s *oauthtest.Switches) { s.Lifetime = time.Second; s.RevokeFamily = true })
 	r.signIn(t, r.open(t))
+	time.Sleep(time.Second)
 	r.as.Set(func(s *oauthtest.Switches) { s.Lifetime = time.Hour; s.TokenDelay = 50 * time.Millisecond })
 	r.as.Forget()
 	var wg sync.WaitGroup

@@ -32,6 +32,8 @@ const (
 	lastMoments   = 10 * time.Second
 	saveInterval  = 30 * time.Second
 	watchInterval = time.Second
+	barrenTime    = 30 * time.Second
+	maxBarren     = 2
 	minBackoff    = time.Second
 	maxBackoff    = 5 * time.Minute
 	usualBackoff  = 30 * time.Second
@@ -76,6 +78,7 @@ type Session struct {
 	seen     fs.FileInfo // the version of the state file that gen was read from
 	gen      uint64
 	epoch    uint64
+	hasEpoch bool
 	cred     *credential
 	unsaved  bool // cred is newer than what the store took
 	saving   bool
@@ -85,6 +88,10 @@ type Session struct {
 	backoff  time.Duration
 	lastErr  error
 	attempt  *Attempt
+
+	renewedAt time.Time // when this process last refreshed
+	barren    int       // refreshes in a row whose token was refused at once
+
 	changed  chan struct{}
 	watching bool
 }
@@ -213,7 +220,11 @@ func (s *Session) Replace(ctx context.Context, refused string) (string, error) {
 	}
 	s.mu.Lock()
 	s.refused = secret(refused)
+	pointless := s.barren >= maxBarren && s.now().Sub(s.renewedAt) < barrenTime
 	s.mu.Unlock()
+	if pointless {
+		return "", errors.New("the service refuses every token that was just issued for it")
+	}
 	return s.renew(ctx, secret(refused))
 }
 
@@ -249,43 +260,77 @@ func (s *Session) Identity() (Identity, bool) {
 // another one. Call it again for the next one, before looking at Identity.
 func (s *Session) Changed() <-chan struct{} {
 	s.mu.Lock()
+	watching := s.watching
+	s.mu.Unlock()
+	var st state
+	var info fs.FileInfo
+	if !watching {
+		// What counts as a change is what comes after this call.
+		st, info, _ = readState(s.path("state.json"))
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.watching && !s.closed {
 		s.watching = true
-		s.wg.Go(s.watch)
+		if !s.hasEpoch {
+			s.setEpoch(st.Epoch)
+		}
+		s.wg.Go(func() { s.watch(info) })
 	}
 	return s.changed
 }
 
-// watch looks for sign-ins and sign-outs of other processes until Close.
-func (s *Session) watch() {
+// watch looks for sign-ins and sign-outs of other processes until Close; seen
+// is the version of the state file that is known.
+func (s *Session) watch(seen fs.FileInfo) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	st, seen, err := readState(s.path("state.json"))
-	epoch := st.Epoch
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-tick.C:
 		}
-		info, statErr := os.Stat(s.path("state.json"))
-		if statErr != nil && seen == nil || err == nil && sameVersion(info, seen) {
+		info, err := os.Stat(s.path("state.json"))
+		if err != nil || sameVersion(info, seen) {
 			continue
 		}
-		if st, seen, err = readState(s.path("state.json")); err != nil || st.Epoch == epoch {
+		st, info, err := readState(s.path("state.json"))
+		if err != nil {
 			continue
 		}
-		epoch = st.Epoch
+		seen = info
+		s.mu.Lock()
+		s.setEpoch(st.Epoch)
+		s.mu.Unlock()
+	}
+}
+
+// setEpoch takes note of the state's epoch and tells whoever waits when it
+// has moved; s.mu is held.
+func (s *Session) setEpoch(epoch uint64) {
+	moved := s.hasEpoch && epoch != s.epoch
+	s.epoch, s.hasEpoch = epoch, true
+	if moved {
 		s.announce()
 	}
 }
 
+// announce wakes whoever waits for a change; s.mu is held.
 func (s *Session) announce() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// announceFleeting announces a sign-in or sign-out that the state file does
+// not tell of.
+func (s *Session) announceFleeting() {
+	if !s.fleeting() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.announce()
 }
 
 // sameVersion reports whether a and b describe the very same version of a

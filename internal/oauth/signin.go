@@ -102,6 +102,7 @@ func (s *Session) SignIn(ctx context.Context) (*Attempt, error) { return s.begin
 // recently an attempt was left unapproved.
 func (s *Session) Login(ctx context.Context) (*Attempt, error) { return s.begin(ctx, true) }
 
+// begin starts or joins the attempt and waits until there is a link.
 func (s *Session) begin(ctx context.Context, asked bool) (*Attempt, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -133,7 +134,14 @@ func (s *Session) begin(ctx context.Context, asked bool) (*Attempt, error) {
 		if a.err != nil {
 			return nil, a.err
 		}
+		return a, nil
 	default:
+	}
+	if asked && !a.Opened() && s.cfg.Open != nil {
+		// It was joined, or its browser could not be opened.
+		if err := s.cfg.Open(ctx, a.Link()); err == nil {
+			a.show(a.Link(), true)
+		}
 	}
 	return a, nil
 }
@@ -157,7 +165,6 @@ func (s *Session) run(ctx context.Context, a *Attempt, asked bool) error {
 		return fmt.Errorf("sign in: %w", err)
 	}
 	s.log.Info("signed in")
-	s.announce()
 	return nil
 }
 

@@ -101,8 +101,8 @@ func TestSignInIsJoined(t *testing.T) {
 	r := newRig(t)
 	held := make(chan string, 1)
 	quiet := func(c *oauth.Config) {
-		c.Open = func(ctx context.Context, link string) error {
-			r.browser.Ignore(ctx, link)
+		c.Open = func(_ context.Context, link string) error {
+			r.browser.Ignore(link)
 			held <- link
 			return nil
 		}
@@ -120,7 +120,7 @@ func TestSignInIsJoined(t *testing.T) {
 		t.Errorf("the second copy shows %q (opened %v), the first %q", b.Link(), b.Opened(), a.Link())
 	}
 	changed := two.Changed()
-	if _, err := r.browser.Finish(<-held); err != nil {
+	if _, err := r.browser.Finish(t.Context(), <-held); err != nil {
 		t.Fatal(err)
 	}
 	for _, attempt := range []*oauth.Attempt{a, b} {
@@ -152,27 +152,27 @@ func TestCallbackOfAnotherBrowserIsRefused(t *testing.T) {
 	}
 	leaked := a.Link()
 	attacker := r.as.NewBrowser(t, "mallory")
-	back, err := attacker.Callback(leaked)
+	back, err := attacker.Callback(t.Context(), leaked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := r.browser.Get(back); err != nil || p.Status != 400 {
+	if p, err := r.browser.Get(t.Context(), back); err != nil || p.Status != 400 {
 		t.Errorf("victim follows the attacker's callback: status %d, err %v; want 400", p.Status, err)
 	}
-	if p, err := r.browser.Get(leaked); err != nil || p.Status != 410 {
+	if p, err := r.browser.Get(t.Context(), leaked); err != nil || p.Status != 410 {
 		t.Errorf("victim follows the used link: status %d, err %v; want 410", p.Status, err)
 	}
 	eventually(t, "a new link takes the used one's place", func() bool { return a.Link() != leaked })
 	// The victim has a cookie of their own now, and the attacker's callback
 	// must not work with that either.
-	mine, err := r.browser.Callback(a.Link())
+	mine, err := r.browser.Callback(t.Context(), a.Link())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := r.browser.Get(back); err != nil || p.Status != 400 {
+	if p, err := r.browser.Get(t.Context(), back); err != nil || p.Status != 400 {
 		t.Errorf("attacker's callback with the victim's cookie: status %d, err %v; want 400", p.Status, err)
 	}
-	if _, err := r.browser.Get(mine); err != nil {
+	if _, err := r.browser.Get(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Wait(t.Context()); err != nil {
@@ -209,7 +209,7 @@ func TestNoSecondTabAfterAnUnapprovedAttempt(t *testing.T) {
 	if b.Opened() || len(r.browser.Opened()) != 1 {
 		t.Errorf("opened = %v, browsers = %d; want none but the first", b.Opened(), len(r.browser.Opened()))
 	}
-	if _, err := r.browser.Finish(b.Link()); err != nil {
+	if _, err := r.browser.Finish(t.Context(), b.Link()); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Wait(t.Context()); err != nil {
@@ -294,7 +294,7 @@ func TestWaitLeavesTheAttemptRunning(t *testing.T) {
 	if err := a.Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Wait: %v, want context.Canceled", err)
 	}
-	if _, err := r.browser.Finish(a.Link()); err != nil {
+	if _, err := r.browser.Finish(t.Context(), a.Link()); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Wait(t.Context()); err != nil {

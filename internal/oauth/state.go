@@ -75,11 +75,15 @@ func readState(path string) (state, fs.FileInfo, error) {
 	if err != nil {
 		return state{}, nil, fmt.Errorf("read sign-in state: %w", err)
 	}
+	return parseState(b), info, nil
+}
+
+func parseState(b []byte) state {
 	var st state
-	if err := json.Unmarshal(b, &st); err != nil || st.Version != stateVersion {
-		return state{}, info, nil
+	if json.Unmarshal(b, &st) != nil || st.Version != stateVersion {
+		return state{}
 	}
-	return st, info, nil
+	return st
 }
 
 func writeState(path string, st state) error {

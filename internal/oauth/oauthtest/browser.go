@@ -53,14 +53,15 @@ func (s *Server) NewBrowser(tb testing.TB, person string) *Browser {
 
 // Open counts a start of the browser on link and, in the background, goes
 // through with the sign-in. It fits oauth.Config.Open.
-func (b *Browser) Open(_ context.Context, link string) error {
-	b.Ignore(context.Background(), link)
-	b.wg.Go(func() { _, _ = b.Finish(link) })
+func (b *Browser) Open(ctx context.Context, link string) error {
+	b.Ignore(link)
+	ctx = context.WithoutCancel(ctx)
+	b.wg.Go(func() { _, _ = b.Finish(ctx, link) })
 	return nil
 }
 
 // Ignore counts a start of the browser on link, and nobody looks at it.
-func (b *Browser) Ignore(_ context.Context, link string) {
+func (b *Browser) Ignore(link string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opened = append(b.opened, link)
@@ -81,8 +82,8 @@ func (b *Browser) Pages() []Page {
 }
 
 // Get gets one address without following redirects.
-func (b *Browser) Get(link string) (Page, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, link, nil)
+func (b *Browser) Get(ctx context.Context, link string) (Page, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
 	if err != nil {
 		return Page{}, err
 	}
@@ -102,9 +103,9 @@ var approve = regexp.MustCompile(`href="(/authorize/test\?req=[^"]+)"`)
 
 // Callback goes through the sign-in up to the address the server sends the
 // browser back to, and returns that without going there.
-func (b *Browser) Callback(link string) (string, error) {
+func (b *Browser) Callback(ctx context.Context, link string) (string, error) {
 	for range 10 {
-		p, err := b.Get(link)
+		p, err := b.Get(ctx, link)
 		if err != nil {
 			return "", err
 		}
@@ -132,12 +133,12 @@ func (b *Browser) Callback(link string) (string, error) {
 
 // Finish goes through the whole sign-in and returns the page the person
 // lands on.
-func (b *Browser) Finish(link string) (Page, error) {
-	back, err := b.Callback(link)
+func (b *Browser) Finish(ctx context.Context, link string) (Page, error) {
+	back, err := b.Callback(ctx, link)
 	if err != nil {
 		return Page{}, err
 	}
-	p, err := b.Get(back)
+	p, err := b.Get(ctx, back)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {

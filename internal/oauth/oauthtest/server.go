@@ -82,8 +82,8 @@ type client struct {
 
 type grant struct {
 	client, redirect, challenge, resource, state, person string
-	family                                        int
-	spentAt                                       time.Time
+	family                                               int
+	spentAt                                              time.Time
 }
 
 // Server is a running authorization server with the resource /mcp.
@@ -95,17 +95,17 @@ type Server struct {
 	other *httptest.Server
 	key   []byte
 
-	mu       sync.Mutex
-	switches Switches
-	ledger   Ledger
-	clients  map[string]*client
-	requests map[string]*grant // signed authorize state
-	codes    map[string]*grant
-	refresh  map[string]*grant
-	spent    map[string]*grant
-	dead     map[int]bool
-	issued   []string // every secret ever given out
-	family   int
+	mu        sync.Mutex
+	switches  Switches
+	ledger    Ledger
+	clients   map[string]*client
+	requests  map[string]*grant // signed authorize state
+	codes     map[string]*grant
+	refresh   map[string]*grant
+	spent     map[string]*grant
+	dead      map[int]bool
+	issued    []string // every secret ever given out
+	family    int
 	elsewhere []string
 }
 
@@ -116,14 +116,18 @@ func New(tb testing.TB) *Server {
 		key: []byte(token(32)), clients: map[string]*client{}, requests: map[string]*grant{}, codes: map[string]*grant{},
 		refresh: map[string]*grant{}, spent: map[string]*grant{}, dead: map[int]bool{},
 	}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	// Its address is known before it serves: requests of other processes come
+	// with no order that a race detector could see.
+	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.URL = "http://" + s.http.Listener.Addr().String()
+	s.http.Start()
 	s.other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.elsewhere = append(s.elsewhere, r.Method+" "+r.URL.Path)
 		s.mu.Unlock()
 		http.NotFound(w, r)
 	}))
-	s.URL, s.Other = s.http.URL, s.other.URL
+	s.Other = s.other.URL
 	tb.Cleanup(func() {
 		s.http.CloseClientConnections()
 		s.http.Close()
