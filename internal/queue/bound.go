@@ -31,13 +31,9 @@ func (s settings) drained(l load, events, bytes int64) bool {
 
 // pauseIfFull reports whether fresh does not fit, and then notes what the room
 // waits for.
-func (q *Queue) pauseIfFull(ctx context.Context, c *conn, room int64, fresh []Event) (bool, error) {
+func (q *Queue) pauseIfFull(ctx context.Context, c *conn, room int64, l load, fresh []Event) (bool, error) {
 	if len(fresh) == 0 {
 		return false, nil
-	}
-	l, err := readLoad(ctx, c, room)
-	if err != nil {
-		return false, err
 	}
 	var bytes int64
 	for _, e := range fresh {
@@ -46,7 +42,7 @@ func (q *Queue) pauseIfFull(ctx context.Context, c *conn, room int64, fresh []Ev
 	if q.set.fits(l, int64(len(fresh)), bytes) {
 		return false, nil
 	}
-	_, err = c.exec(ctx, "update room set paused_events = ?, paused_bytes = ? where id = ?", len(fresh), bytes, room)
+	_, err := c.exec(ctx, "update room set paused_events = ?, paused_bytes = ? where id = ?", len(fresh), bytes, room)
 	if err != nil {
 		return true, err
 	}

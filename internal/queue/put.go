@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -15,6 +14,7 @@ type span struct{ low, high int64 }
 type seat struct {
 	id, fetched, lastKey int64
 	handed               []span // beyond fetched
+	load                 load   // of its room and of the file
 }
 
 // Put stores what the watch of member has received and moves its cursor, in
@@ -33,7 +33,7 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 			return err
 		}
 		fresh := s.fresh(events)
-		full, err = q.pauseIfFull(ctx, c, l.room, fresh)
+		full, err = q.pauseIfFull(ctx, c, l.room, s.load, fresh)
 		if err != nil || full {
 			return err
 		}
@@ -52,14 +52,22 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 	return added, nil
 }
 
+// seatQuery looks at a room, at one of its members and at what it holds at
+// once: a Put of one event is mostly the cost of its statements.
+const seatQuery = `select r.owner is ?1 and r.epoch = ?2 and exists (select 1 from owner o where o.id = r.owner),
+	coalesce(max(m.id) filter (where m.name = ?3), 0),
+	coalesce(max(m.fetched) filter (where m.name = ?3), 0),
+	coalesce(max(m.last_key) filter (where m.name = ?3), 0),
+	exists (select 1 from handed h join member n on n.id = h.member where n.room = r.id),
+	coalesce(sum(m.events), 0), coalesce(sum(m.bytes), 0), t.events, t.bytes
+	from room r join total t on t.id = 1 left join member m on m.room = r.id where r.id = ?4 group by r.id`
+
 // seat finds the member and refuses a stale lease.
 func (q *Queue) seat(ctx context.Context, c *conn, l Lease, member string) (seat, error) {
 	var s seat
-	var held bool
-	ok, err := c.get(ctx, `select r.owner is ? and r.epoch = ? and exists (select 1 from owner o where o.id = r.owner),
-		m.id, m.fetched, m.last_key
-		from room r left join member m on m.room = r.id and m.name = ? where r.id = ?`,
-		[]any{l.owner, l.Epoch, member, l.room}, &held, &nullInt{&s.id}, &nullInt{&s.fetched}, &nullInt{&s.lastKey})
+	var held, handed bool
+	ok, err := c.get(ctx, seatQuery, []any{l.owner, l.Epoch, member, l.room}, &held, &s.id, &s.fetched, &s.lastKey, &handed,
+		&s.load.events, &s.load.bytes, &s.load.totalEvents, &s.load.totalBytes)
 	switch {
 	case err != nil:
 		return seat{}, err
@@ -67,6 +75,8 @@ func (q *Queue) seat(ctx context.Context, c *conn, l Lease, member string) (seat
 		return seat{}, ErrStale
 	case s.id == 0:
 		return seat{}, ErrUnknown
+	case !handed:
+		return s, nil
 	}
 	err = c.each(ctx, "select low, high from handed where member = ?", []any{s.id}, func(scan func(...any) error) error {
 		var h span
@@ -75,22 +85,6 @@ func (q *Queue) seat(ctx context.Context, c *conn, l Lease, member string) (seat
 		return err
 	})
 	return s, err
-}
-
-// nullInt scans a null as zero.
-type nullInt struct{ n *int64 }
-
-// Scan implements sql.Scanner.
-func (v *nullInt) Scan(value any) error {
-	switch n := value.(type) {
-	case nil:
-		*v.n = 0
-	case int64:
-		*v.n = n
-	default:
-		return errors.New("not a number")
-	}
-	return nil
 }
 
 // fresh returns the events that are to be stored, by cursor and each once.
