@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"net/url"
+	"path/filepath"
 
 	_ "github.com/mattn/go-sqlite3" // The driver of builds that have a C compiler.
 )
@@ -22,5 +23,5 @@ func dataSource(path string) string {
 		return "file::memory:?" + q.Encode()
 	}
 	q.Set("_journal_mode", "WAL")
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + q.Encode()
 }

@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"net/url"
+	"path/filepath"
 
 	_ "modernc.org/sqlite" // The driver of builds without a C compiler.
 )
@@ -21,5 +22,5 @@ func dataSource(path string) string {
 		return "file::memory:?" + q.Encode()
 	}
 	q.Add("_pragma", "journal_mode(WAL)")
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + q.Encode()
 }
