@@ -1,18 +1,12 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 
 	"bellman.sh/desktop/build/host"
 )
@@ -26,56 +20,27 @@ const (
 
 // service is a hub and a plain HTTP client of it.
 type service struct {
-	cmd     *exec.Cmd
-	drained chan struct{}
-	url     string
-	client  http.Client
-	id      int
+	hub    *host.Hub
+	url    string
+	client http.Client
+	id     int
 }
 
-// startService starts the hub on a free port and returns once it listens.
+// startService starts the hub and a client of it.
 func startService(ctx context.Context, program, data string) (*service, error) {
-	people := map[string]any{}
-	for key, name := range map[string]string{ada: "ada", ben: "ben"} {
-		people[key] = map[string]any{"userId": "u_" + name, "orgId": nil, "plan": "team", "role": "member", "label": name}
-	}
-	keys, err := json.Marshal(people)
+	hub, err := host.StartHub(ctx, program, data, map[string]host.Person{
+		ada: {ID: "u_ada", Label: "ada", Plan: "team"},
+		ben: {ID: "u_ben", Label: "ben", Plan: "team"},
+	}, "--rate", "0")
 	if err != nil {
 		return nil, err
 	}
-	s := &service{drained: make(chan struct{})}
-	s.cmd = exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--data", data, "--rate", "0")
-	s.cmd.Env = append(os.Environ(), "BELLMAN_KEYS="+string(keys))
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(stderr)
-	for s.url == "" {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("it said %q", line), s.cmd.Wait())
-		}
-		s.url, _ = strings.CutPrefix(strings.TrimSpace(line), "bellman-hub: listening on ")
-		if !strings.HasPrefix(s.url, "http") {
-			s.url = ""
-		}
-	}
-	go func() {
-		defer close(s.drained)
-		_, _ = io.Copy(io.Discard, r) // ends with the process
-	}()
-	return s, nil
+	return &service{hub: hub, url: hub.URL}, nil
 }
 
 func (s *service) stop() {
 	s.client.CloseIdleConnections()
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	<-s.drained
-	_ = s.cmd.Wait()
+	_ = s.hub.Stop() // what was measured is measured
 }
 
 func (s *service) endpoint() string { return s.url + "/mcp" }

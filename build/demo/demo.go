@@ -7,14 +7,15 @@ package demo
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
+	"bellman.sh/desktop/build/host"
 	"bellman.sh/desktop/build/mcpb"
 )
 
@@ -31,9 +32,9 @@ type Config struct {
 // Run shows everything and returns which step failed, if one did. It starts
 // processes of its own and leaves none behind.
 func Run(ctx context.Context, cfg Config) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	s := &stage{cfg: cfg, began: time.Now(), log: &logFile{}}
+	s := &stage{cfg: cfg, began: time.Now()}
 	defer s.clear()
 	for _, step := range []struct {
 		name string
@@ -53,7 +54,7 @@ func Run(ctx context.Context, cfg Config) error {
 	} {
 		fmt.Fprintf(cfg.Out, "\n== %s\n", step.name)
 		if err := step.run(ctx); err != nil {
-			fmt.Fprintf(cfg.Out, "\nWhat the programs said:\n%s\ndemo: failed: %s: %v\n", s.log, step.name, err)
+			fmt.Fprintf(cfg.Out, "\nWhat the programs said:\n%s\ndemo: failed: %s: %v\n", s.said(), step.name, err)
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
@@ -65,11 +66,11 @@ func Run(ctx context.Context, cfg Config) error {
 type stage struct {
 	cfg     Config
 	began   time.Time
-	log     *logFile
 	dir     string // where the bundle was unpacked
-	hub     *hub
-	ada     *host // signs in with the browser
-	ben     *host // has a key
+	hub     *host.Hub
+	key     string // Ben's
+	ada     *actor // signs in with the browser
+	ben     *actor // has a key
 	human   *person
 	room    string
 	adaSeat string
@@ -82,14 +83,28 @@ func (s *stage) say(who, format string, args ...any) {
 
 // clear ends what a failed step left running.
 func (s *stage) clear() {
-	for _, h := range []*host{s.ada, s.ben} {
-		if h != nil {
-			h.abandon()
+	for _, a := range []*actor{s.ada, s.ben} {
+		if a != nil && a.running {
+			a.Kill()
 		}
 	}
 	if s.hub != nil {
-		s.hub.abandon()
+		s.hub.Kill()
 	}
+}
+
+// said is what the programs wrote to standard error.
+func (s *stage) said() string {
+	var all strings.Builder
+	for _, a := range []*actor{s.ada, s.ben} {
+		if a != nil && a.Server != nil {
+			all.WriteString(a.Said())
+		}
+	}
+	if s.hub != nil {
+		all.WriteString(s.hub.Said())
+	}
+	return all.String()
 }
 
 // install unpacks the bundle into a folder whose name is as awkward as the
@@ -104,72 +119,36 @@ func (s *stage) install(context.Context) error {
 	return nil
 }
 
-func (s *stage) startHub(ctx context.Context) error {
-	key := "demo-" + rand.Text()
-	keys, err := json.Marshal(map[string]any{key: map[string]any{
-		"userId": "u_ben", "orgId": nil, "plan": "free", "role": "member", "label": "ben@example.com",
-	}})
-	if err != nil {
-		return err
+func (s *stage) startHub(ctx context.Context) (err error) {
+	s.key = "demo-" + rand.Text()
+	s.hub, err = host.StartHub(ctx, s.cfg.Hub, filepath.Join(s.cfg.Work, "hub"),
+		map[string]host.Person{s.key: {ID: "u_ben", Label: "ben@example.com", Plan: "free"}})
+	if err == nil {
+		s.say("hub", "listening on %s", s.hub.URL)
 	}
-	s.hub, err = startHub(ctx, s.cfg.Hub, filepath.Join(s.cfg.Work, "hub"), string(keys), s.log)
-	if err != nil {
-		return err
-	}
-	s.hub.key = key
-	s.say("hub", "listening on %s", s.hub.url)
-	return nil
-}
-
-// host resolves the launch command as Claude Desktop does and adds what a test
-// needs: a state directory of its own, and no real browser.
-func (s *stage) host(name string, extra map[string]string) (*host, error) {
-	data, err := os.ReadFile(filepath.Join(s.dir, mcpb.ManifestName))
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := mcpb.ParseManifest(data)
-	if err != nil {
-		return nil, err
-	}
-	files := filepath.Join(s.cfg.Work, "files of "+name)
-	if err := os.MkdirAll(files, 0o700); err != nil {
-		return nil, err
-	}
-	launch, err := mcpb.Resolve(manifest, mcpb.Host{
-		Dir: s.dir, Platform: s.cfg.Platform,
-		Settings: map[string]any{"bellman_url": s.hub.url + "/mcp", "upload_root": files},
-	})
-	if err != nil {
-		return nil, err
-	}
-	own := map[string]string{
-		"BELLMAN_STATE_DIR": filepath.Join(s.cfg.Work, "state of "+name), "BELLMAN_NO_BROWSER": "1",
-		"BELLMAN_KEY": "", "BELLMAN_PROFILE": "", "BELLMAN_CREDENTIAL_STORE": "", "BELLMAN_LOG": "", "BELLMAN_NOTICE": "",
-	}
-	return &host{name: name, launch: launch, env: environment(launch.Env, own, extra), log: s.log}, nil
+	return err
 }
 
 func (s *stage) startBridges(ctx context.Context) (err error) {
-	if s.ada, err = s.host("ada", nil); err != nil {
+	if s.ada, err = s.cast("ada", ""); err != nil {
 		return err
 	}
 	if err := s.chooseStore(ctx); err != nil {
 		return err
 	}
-	if s.ben, err = s.host("ben", map[string]string{"BELLMAN_KEY": s.hub.key}); err != nil {
+	if s.ben, err = s.cast("ben", s.key); err != nil {
 		return err
 	}
-	for _, h := range []*host{s.ada, s.ben} {
+	for _, a := range []*actor{s.ada, s.ben} {
 		began := time.Now()
-		tools, err := h.start(ctx)
+		tools, err := a.start(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", h.name, err)
+			return fmt.Errorf("%s: %w", a.name, err)
 		}
 		if len(tools) != 14 {
-			return fmt.Errorf("%s lists %d tools: %s", h.name, len(tools), strings.Join(tools, " "))
+			return fmt.Errorf("%s lists %d tools: %s", a.name, len(tools), strings.Join(tools, " "))
 		}
-		s.say(h.name, "started %s and listed %d tools in %d ms, without a connection", filepath.Base(h.launch.Command), len(tools), time.Since(began).Milliseconds())
+		s.say(a.name, "started %s and listed %d tools in %d ms, without a connection", filepath.Base(a.launch.Command), len(tools), time.Since(began).Milliseconds())
 	}
 	return nil
 }
@@ -202,7 +181,7 @@ func (s *stage) signIn(ctx context.Context) (err error) {
 	var who struct {
 		Source, Label, Plan string
 	}
-	if _, err := s.ada.call(ctx, "bellman_whoami", nil, &who); err != nil {
+	if err := s.ada.Call("bellman_whoami", nil, &who); err != nil {
 		return err
 	}
 	if who.Source != "oauth" {
@@ -212,26 +191,27 @@ func (s *stage) signIn(ctx context.Context) (err error) {
 	return nil
 }
 
+// startLink is the bridge's own link to the sign-in.
+var startLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/start/[A-Za-z0-9_-]+`)
+
 // approve makes a call that needs a sign-in and does what its answer asks.
 func (s *stage) approve(ctx context.Context) error {
-	r, err := s.ada.call(ctx, "bellman_rooms", nil, nil)
+	err := s.ada.Call("bellman_rooms", nil, nil)
 	if err == nil {
-		return fmt.Errorf("bellman_rooms answered without a sign-in")
+		return errors.New("bellman_rooms answered without a sign-in")
 	}
-	i := strings.Index(r.text(), "http://127.0.0.1:")
-	if i < 0 {
+	link := startLink.FindString(err.Error())
+	if link == "" {
 		return fmt.Errorf("no link in the answer: %w", err)
 	}
-	link, _, _ := strings.Cut(r.text()[i:], " ")
 	s.say("ada", "bellman_rooms → sign-in needed, with a link on this machine")
-	page, err := s.human.approve(ctx, strings.TrimSpace(link))
+	page, err := s.human.approve(ctx, link)
 	if err != nil {
 		return fmt.Errorf("the person: %w", err)
 	}
 	s.say("Ada", "opened the link, gave a name, approved; the browser shows %q", page)
 	return poll(ctx, "the call to go through after the approval", func() (bool, error) {
-		_, err := s.ada.call(ctx, "bellman_rooms", nil, nil)
-		return err == nil, nil
+		return s.ada.Call("bellman_rooms", nil, nil) == nil, nil
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"bellman.sh/desktop/build/host"
 )
 
 // event is one of what bellman_wait returns.
@@ -36,13 +38,13 @@ func brief(goal, client string) map[string]any {
 }
 
 // meet starts a room on one side and joins it by code on the other.
-func (s *stage) meet(ctx context.Context) error {
+func (s *stage) meet(context.Context) error {
 	var started struct {
 		SessionID string `json:"session_id"`
 		MemberID  string `json:"member_id"`
 		JoinCode  string `json:"join_code"`
 	}
-	_, err := s.ada.call(ctx, "bellman_start", map[string]any{
+	err := s.ada.Call("bellman_start", map[string]any{
 		"manifest": map[string]any{"room": "Release notes", "preset": "pair"}, "brief": brief("Write the release notes together", "Claude Desktop"),
 		"capabilities": []string{"read_context", "receive_messages", "request_actions"},
 	}, &started)
@@ -54,7 +56,7 @@ func (s *stage) meet(ctx context.Context) error {
 	var preview struct {
 		ConnectToken string `json:"connect_token"`
 	}
-	if _, err := s.ben.call(ctx, "bellman_connect", map[string]any{"join_code": strings.ToLower(started.JoinCode)}, &preview); err != nil {
+	if err := s.ben.Call("bellman_connect", map[string]any{"join_code": strings.ToLower(started.JoinCode)}, &preview); err != nil {
 		return err
 	}
 	s.say("ben", "bellman_connect → a preview; nothing of Ben has reached the room")
@@ -62,12 +64,12 @@ func (s *stage) meet(ctx context.Context) error {
 		MemberID string `json:"member_id"`
 		Cursor   int64
 	}
-	if _, err := s.ben.call(ctx, "bellman_confirm", map[string]any{"connect_token": preview.ConnectToken, "brief": brief("Help with the release notes", "another agent")}, &joined); err != nil {
+	if err := s.ben.Call("bellman_confirm", map[string]any{"connect_token": preview.ConnectToken, "brief": brief("Help with the release notes", "another agent")}, &joined); err != nil {
 		return err
 	}
 	s.benSeat = joined.MemberID
 	s.say("ben", "bellman_confirm → seat %s", s.benSeat)
-	w, err := s.wait(ctx, s.ada)
+	w, err := s.wait(s.ada)
 	if err != nil {
 		return err
 	}
@@ -75,9 +77,9 @@ func (s *stage) meet(ctx context.Context) error {
 }
 
 // wait calls bellman_wait and shows what came.
-func (s *stage) wait(ctx context.Context, h *host) (waited, error) {
+func (s *stage) wait(h *actor) (waited, error) {
 	var w waited
-	_, err := h.call(ctx, "bellman_wait", map[string]any{"wait_seconds": 10}, &w)
+	err := h.Call("bellman_wait", map[string]any{"wait_seconds": 10}, &w)
 	if err != nil {
 		return w, err
 	}
@@ -85,7 +87,7 @@ func (s *stage) wait(ctx context.Context, h *host) (waited, error) {
 	return w, nil
 }
 
-func (s *stage) show(h *host, w waited) {
+func (s *stage) show(h *actor, w waited) {
 	for _, e := range w.Events {
 		note := ""
 		if e.Redelivered {
@@ -111,42 +113,55 @@ func expect(w waited, kinds ...string) error {
 }
 
 // message sends one and returns its cursor.
-func (s *stage) message(ctx context.Context, h *host, args map[string]any) (int64, error) {
+func (s *stage) message(h *actor, args map[string]any) (int64, error) {
 	args["session_id"], args["member_id"] = s.room, s.adaSeat
 	if h == s.ben {
 		args["member_id"] = s.benSeat
 	}
 	var sent struct{ Cursor int64 }
-	_, err := h.call(ctx, "bellman_send", args, &sent)
+	err := h.Call("bellman_send", args, &sent)
 	return sent.Cursor, err
 }
 
+// noTags looks at the text the agent reads, where nothing of a peer may close
+// or open anything.
+func noTags(raw json.RawMessage) error {
+	var r struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err
+	}
+	for _, c := range r.Content {
+		if strings.Contains(c.Text, "<b>") {
+			return errors.New("a peer's tag reached the text unescaped")
+		}
+	}
+	return nil
+}
+
 // exchange shows a waiting call wake in both directions.
-func (s *stage) exchange(ctx context.Context) error {
+func (s *stage) exchange(context.Context) error {
 	for _, turn := range []struct {
-		from, to *host
+		from, to *actor
 		text     string
 	}{
 		{s.ben, s.ada, "Which version are we writing about?"},
 		{s.ada, s.ben, "Version " + s.cfg.Version + ". <b>Tags</b> a peer writes stay data."},
 	} {
-		id, err := turn.to.send("tools/call", map[string]any{"name": "bellman_wait", "arguments": map[string]any{"wait_seconds": 20}})
-		if err != nil {
+		if err := turn.to.Send("tools/call", map[string]any{"name": "bellman_wait", "arguments": map[string]any{"wait_seconds": 20}}); err != nil {
 			return err
 		}
 		s.say(turn.to.name, "bellman_wait, waiting …")
 		began := time.Now()
-		if _, err := s.message(ctx, turn.from, map[string]any{"type": "message", "payload": map[string]string{"text": turn.text}}); err != nil {
+		if _, err := s.message(turn.from, map[string]any{"type": "message", "payload": map[string]string{"text": turn.text}}); err != nil {
 			return err
 		}
 		s.say(turn.from.name, "bellman_send → %s", turn.text)
-		raw, err := turn.to.answer(ctx, id)
+		raw, err := turn.to.Receive()
 		if err != nil {
 			return err
 		}
-		var r result
 		var w waited
-		if err := errors.Join(json.Unmarshal(raw, &r), json.Unmarshal(r.Structured, &w)); err != nil {
+		if err := host.ReadResult("bellman_wait", raw, &w); err != nil {
 			return err
 		}
 		s.say(turn.to.name, "woke %d ms after the send began", time.Since(began).Milliseconds())
@@ -154,8 +169,8 @@ func (s *stage) exchange(ctx context.Context) error {
 		if err := expect(w, "message"); err != nil {
 			return err
 		}
-		if strings.Contains(r.text(), "<b>") {
-			return errors.New("a peer's tag reached the text unescaped")
+		if err := noTags(raw); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -171,42 +186,41 @@ const (
 // kill fills the queue, lets a reply get stuck in the pipe of a host that has
 // stopped reading, queues two more events and kills the bridge.
 func (s *stage) kill(ctx context.Context) error {
-	if err := s.sendBig(ctx, 1, stuckEvents); err != nil {
+	if err := s.sendBig(1, stuckEvents); err != nil {
 		return err
 	}
 	s.say("ben", "sent %d messages of %d characters", stuckEvents, bigText)
 	if err := s.untilWaiting(ctx, stuckEvents); err != nil {
 		return err
 	}
-	if _, err := s.ada.send("tools/call", map[string]any{"name": "bellman_wait", "arguments": map[string]any{"wait_seconds": 20}}); err != nil {
+	if err := s.ada.Send("tools/call", map[string]any{"name": "bellman_wait", "arguments": map[string]any{"wait_seconds": 20}}); err != nil {
 		return err
 	}
-	if err := s.ada.answerBegins(ctx); err != nil {
+	if err := s.ada.Begins(); err != nil {
 		return err
 	}
 	if err := s.untilWaiting(ctx, 0); err != nil {
 		return err
 	}
 	s.say("ada", "bellman_wait claimed them all; the host does not read, the reply is stuck in the pipe")
-	if err := s.sendBig(ctx, stuckEvents+1, laterEvents); err != nil {
+	if err := s.sendBig(stuckEvents+1, laterEvents); err != nil {
 		return err
 	}
 	if err := s.untilWaiting(ctx, laterEvents); err != nil {
 		return err
 	}
 	s.say("ben", "sent %d more; they are queued behind the claim", laterEvents)
-	if err := s.ada.kill(); err != nil {
-		return err
-	}
+	s.ada.Kill()
+	s.ada.running = false
 	s.say("ada", "killed (SIGKILL)")
 	return nil
 }
 
-func (s *stage) sendBig(ctx context.Context, first, n int) error {
+func (s *stage) sendBig(first, n int) error {
 	for i := range n {
 		text := fmt.Sprintf("part %d ", first+i)
 		text += strings.Repeat("x", bigText-len(text))
-		if _, err := s.message(ctx, s.ben, map[string]any{"type": "message", "payload": map[string]string{"text": text}}); err != nil {
+		if _, err := s.message(s.ben, map[string]any{"type": "message", "payload": map[string]string{"text": text}}); err != nil {
 			return err
 		}
 	}
@@ -230,7 +244,7 @@ func (s *stage) restart(ctx context.Context) error {
 	}
 	s.say("ada", "restarted in %d ms", time.Since(began).Milliseconds())
 	var who struct{ Source string }
-	if _, err := s.ada.call(ctx, "bellman_whoami", nil, &who); err != nil {
+	if err := s.ada.Call("bellman_whoami", nil, &who); err != nil {
 		return err
 	}
 	if who.Source != "oauth" {
@@ -239,7 +253,7 @@ func (s *stage) restart(ctx context.Context) error {
 	s.say("ada", "still signed in")
 	var all []event
 	for len(all) < stuckEvents+laterEvents {
-		w, err := s.wait(ctx, s.ada)
+		w, err := s.wait(s.ada)
 		if err != nil {
 			return err
 		}
@@ -261,13 +275,13 @@ func (s *stage) restart(ctx context.Context) error {
 }
 
 // action asks, lets the human approve, and answers.
-func (s *stage) action(ctx context.Context) error {
-	asked, err := s.message(ctx, s.ben, map[string]any{"type": "action_request", "payload": map[string]string{"text": "May I publish the notes?"}})
+func (s *stage) action(context.Context) error {
+	asked, err := s.message(s.ben, map[string]any{"type": "action_request", "payload": map[string]string{"text": "May I publish the notes?"}})
 	if err != nil {
 		return err
 	}
 	s.say("ben", "bellman_send action_request → #%d", asked)
-	w, err := s.wait(ctx, s.ada)
+	w, err := s.wait(s.ada)
 	if err != nil {
 		return err
 	}
@@ -275,13 +289,13 @@ func (s *stage) action(ctx context.Context) error {
 		return err
 	}
 	s.say("Ada", "is asked, and approves")
-	if _, err := s.message(ctx, s.ada, map[string]any{
+	if _, err := s.message(s.ada, map[string]any{
 		"type": "action_response", "ref_id": fmt.Sprint(w.Events[0].Cursor),
 		"payload": map[string]any{"approved": true, "result": "Go ahead."},
 	}); err != nil {
 		return err
 	}
-	w, err = s.wait(ctx, s.ben)
+	w, err = s.wait(s.ben)
 	if err != nil {
 		return err
 	}
@@ -297,7 +311,7 @@ func (s *stage) action(ctx context.Context) error {
 }
 
 // upload places a file of Ada's Upload folder on the room's surface.
-func (s *stage) upload(ctx context.Context) error {
+func (s *stage) upload(context.Context) error {
 	notes := filepath.Join(s.cfg.Work, "files of ada", "notes.md")
 	if err := os.WriteFile(notes, []byte("# Release notes\n"), 0o600); err != nil {
 		return err
@@ -307,7 +321,7 @@ func (s *stage) upload(ctx context.Context) error {
 	if abs, err := filepath.Abs(s.cfg.Bundle); err == nil {
 		seat["path"] = abs
 	}
-	if r, err := s.ada.call(ctx, "bellman_upload", seat, nil); err == nil || !r.IsError {
+	if err := s.ada.Call("bellman_upload", seat, nil); err == nil {
 		return errors.New("a file outside the Upload folder was not refused")
 	}
 	s.say("ada", "bellman_upload of a file outside the Upload folder → refused")
@@ -319,11 +333,11 @@ func (s *stage) upload(ctx context.Context) error {
 		Kind   string
 		Cursor int64
 	}
-	if _, err := s.ada.call(ctx, "bellman_upload", seat, &placed); err != nil {
+	if err := s.ada.Call("bellman_upload", seat, &placed); err != nil {
 		return err
 	}
 	s.say("ada", "bellman_upload → blob %s, %d bytes, %s, placed as %s by #%d", placed.BlobID, placed.Bytes, placed.Type, placed.Kind, placed.Cursor)
-	w, err := s.wait(ctx, s.ben)
+	w, err := s.wait(s.ben)
 	if err != nil {
 		return err
 	}
@@ -332,7 +346,7 @@ func (s *stage) upload(ctx context.Context) error {
 
 // leave ends the room, the sign-in and the processes.
 func (s *stage) leave(ctx context.Context) error {
-	for _, h := range []*host{s.ben, s.ada} {
+	for _, h := range []*actor{s.ben, s.ada} {
 		seat := s.adaSeat
 		if h == s.ben {
 			seat = s.benSeat
@@ -340,16 +354,18 @@ func (s *stage) leave(ctx context.Context) error {
 		var left struct {
 			Status string `json:"session_status"`
 		}
-		if _, err := h.call(ctx, "bellman_leave", map[string]any{"session_id": s.room, "member_id": seat}, &left); err != nil {
+		if err := h.Call("bellman_leave", map[string]any{"session_id": s.room, "member_id": seat}, &left); err != nil {
 			return err
 		}
 		s.say(h.name, "bellman_leave → the room is %s", left.Status)
 	}
-	for _, h := range []*host{s.ada, s.ben} {
-		took, err := h.stop()
-		if err != nil {
+	for _, h := range []*actor{s.ada, s.ben} {
+		began := time.Now()
+		h.running = false
+		if err := h.Leave(); err != nil {
 			return fmt.Errorf("%s: %w", h.name, err)
 		}
+		took := time.Since(began)
 		if took > 2*time.Second {
 			return fmt.Errorf("%s took %s to leave", h.name, took)
 		}
@@ -359,5 +375,5 @@ func (s *stage) leave(ctx context.Context) error {
 		return err
 	}
 	s.say("ada", "bellman-bridge logout")
-	return s.hub.stop()
+	return s.hub.Stop()
 }

@@ -23,7 +23,7 @@ type Server struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	stderr strings.Builder
+	stderr said
 	id     int
 }
 
@@ -45,7 +45,7 @@ func Start(ctx context.Context, launch mcpb.Launch, env []string) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	s.out = bufio.NewReaderSize(out, 1<<20)
+	s.out = bufio.NewReaderSize(out, 64<<10)
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", launch.Command, err)
 	}
@@ -141,6 +141,19 @@ func (s *Server) Request(method string, params any) (json.RawMessage, error) {
 	}
 	return s.answer(method, s.id)
 }
+
+// Receive returns the result of the last request that was sent.
+func (s *Server) Receive() (json.RawMessage, error) { return s.answer("the last request", s.id) }
+
+// Begins waits until something of an answer is there and reads no further than
+// one pipe's worth: what does not fit behind it keeps the server writing.
+func (s *Server) Begins() error {
+	_, err := s.out.Peek(1)
+	return err
+}
+
+// Said is what the server wrote to standard error.
+func (s *Server) Said() string { return s.stderr.String() }
 
 // Await reads the answer to the call of tool that was sent before the last
 // request, as Call does. That call must not have been answered yet.
