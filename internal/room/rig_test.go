@@ -3,6 +3,7 @@ package room_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -134,6 +135,7 @@ type bridge struct {
 	watcher *room.Watcher
 	client  *remote.Client
 	id      queue.Identity
+	dir     string
 	log     *syncBuffer
 	stop    func()
 
@@ -194,7 +196,7 @@ func (b *syncBuffer) String() string {
 // bridgeOf makes a bridge on the profile in dir. Nothing runs before start.
 func (s *service) bridgeOf(tb testing.TB, dir string, creds remote.Tokens) *bridge {
 	tb.Helper()
-	b := &bridge{log: &syncBuffer{}}
+	b := &bridge{dir: dir, log: &syncBuffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	server, err := url.Parse("http://" + s.Addr().String() + "/mcp")
 	if err != nil {
@@ -337,5 +339,50 @@ func (b *bridge) eventually(tb testing.TB, what string, cond func() bool) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within %v: %s; log:\n%s", patience, what, b.log)
 		}
+	}
+}
+
+// renewing are tokens of which the next replaces a refused one.
+type renewing struct {
+	tokens
+	next  string
+	count int
+}
+
+// Replace implements remote.Tokens.
+func (r *renewing) Replace(context.Context, string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	r.token = r.next
+	return r.token, nil
+}
+
+func (r *renewing) renewals() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
+}
+
+type atomicDuration struct{ atomic.Int64 }
+
+func (a *atomicDuration) load() time.Duration { return time.Duration(a.Load()) }
+
+func (a *atomicDuration) add(d time.Duration) { a.Add(int64(d)) }
+
+// holdWriteLock makes every write to the bridge's queue fail until release.
+func holdWriteLock(tb testing.TB, b *bridge) (release func()) {
+	tb.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(b.dir, "queue.db")+"?_busy_timeout=5000&_txlock=immediate")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tx, err := db.BeginTx(tb.Context(), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return func() {
+		_ = tx.Rollback()
+		_ = db.Close()
 	}
 }

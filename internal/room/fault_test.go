@@ -1,0 +1,280 @@
+package room_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"bellman.sh/desktop/internal/hub/hubtest"
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/remote"
+)
+
+// html is what a captive portal answers to everything.
+const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 26\r\nConnection: close\r\n\r\n<html>please log in</html>"
+
+// Every fault of the network, on the socket and while polling: what was said
+// before, during and after it arrives once and in order.
+func TestNothingIsLostOrDoubledByTheNetwork(t *testing.T) {
+	faults := []struct {
+		name  string
+		fault fault
+		cut   bool
+	}{
+		{"cut", fault{}, true},
+		{"refused", fault{refuse: true}, true},
+		{"stalled and cut", fault{stall: true}, true},
+		{"half-open", fault{deaf: true}, true},
+		{"slow", fault{delay: 20 * time.Millisecond}, false},
+		{"reset in the middle of a frame", fault{limit: 300}, false},
+		{"reply dropped after the service acted", fault{dropped: true}, false},
+		{"captive portal", fault{say: html}, true},
+		{"not HTTP at all", fault{say: "220 smtp ready\r\n"}, true},
+	}
+	for _, f := range faults {
+		for _, polling := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/polling=%v", f.name, polling), func(t *testing.T) {
+				t.Parallel()
+				s := startService(t)
+				if polling {
+					s.noSocket(http.StatusUpgradeRequired)
+				}
+				ours, peer := s.pair(t)
+				b := s.watching(t, ours)
+				peer.Say(t, "before")
+				b.take(t, 2)
+				s.set(f.fault)
+				if f.cut {
+					s.cut()
+				}
+				want := []string{}
+				for i := range 5 {
+					peer.Say(t, fmt.Sprint("during ", i))
+					want = append(want, fmt.Sprint("during ", i))
+				}
+				time.Sleep(200 * time.Millisecond) // let the fault bite
+				s.set(fault{})
+				if f.cut {
+					s.cut()
+				}
+				b.watcher.Kick()
+				peer.Say(t, "after")
+				got := b.take(t, 6)
+				if diff := cmp.Diff(append(want, "after"), texts(t, got)); diff != "" {
+					t.Error(diff)
+				}
+				if end := b.membership(t, ours).Ended; end != "" {
+					t.Errorf("the network ended the membership: %s", end)
+				}
+			})
+		}
+	}
+}
+
+// A service that is gone and comes back at the same address is found again
+// without a restart, and its log has what was missed (failure table: service
+// down for an hour).
+func TestTheServiceRestartsAndTheWatchGoesOn(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	peer.Say(t, "before")
+	b.take(t, 2)
+	s.stop(t)
+	time.Sleep(100 * time.Millisecond)
+	s.restart(t)
+	peer.Say(t, "after")
+	if diff := cmp.Diff([]string{"after"}, texts(t, b.take(t, 1))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A credential that dies ends nothing: nothing is asked of the service but
+// now and then, and the next credential resumes where the last one left
+// (cases 40 and 147).
+func TestALostCredentialEndsNothing(t *testing.T) {
+	for _, how := range []string{"none", "refused"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			ours, peer := s.pair(t)
+			creds := &tokens{token: hubtest.Jesse}
+			b := s.bridgeOf(t, t.TempDir(), creds)
+			b.join(t, ours)
+			b.start(t)
+			b.take(t, 1)
+			if how == "none" {
+				creds.set("")
+			} else {
+				creds.set("qk_nobody")
+			}
+			s.cut()
+			peer.Say(t, "unseen")
+			b.eventually(t, "the credential was missed", func() bool { return strings.Contains(b.log.String(), "sign-in needed") })
+			before := s.opens.Load()
+			time.Sleep(300 * time.Millisecond) // for what must not happen
+			if n := s.opens.Load() - before; n > 0 {
+				t.Errorf("the refused credential was tried %d more times within 300 ms", n)
+			}
+			if end := b.membership(t, ours).Ended; end != "" {
+				t.Fatalf("ended: %s", end)
+			}
+			creds.set(hubtest.Jesse)
+			b.watcher.Kick()
+			if diff := cmp.Diff([]string{"unseen"}, texts(t, b.take(t, 1))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A token that is refused and can be replaced is, once, and the socket opens
+// with the new one (case 157).
+func TestAnExpiredTokenIsReplacedWithinTheHandshake(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	creds := &renewing{tokens: tokens{token: "expired"}, next: hubtest.Jesse}
+	b := s.bridgeOf(t, t.TempDir(), creds)
+	b.join(t, ours)
+	b.start(t)
+	peer.Say(t, "hello")
+	b.take(t, 2)
+	if creds.renewals() != 1 {
+		t.Errorf("%d renewals", creds.renewals())
+	}
+}
+
+// Signed out, or in as somebody else: the first person's rooms are not
+// watched, and are again at the next sign-in (failure table).
+func TestSigningOutStopsTheWatchAndSigningInResumesIt(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	b.take(t, 1)
+	me := b.id
+	for _, who := range []*queue.Identity{nil, {Server: me.Server, User: "u_other"}} {
+		b.signIn(who)
+		b.eventually(t, "the socket is closed", func() bool { _, open := s.count(); return open == 0 })
+		peer.Say(t, "kept in the room")
+		b.signIn(&me)
+		b.take(t, 1)
+	}
+}
+
+// Oversized and malformed frames do not stop the room: the ones that are no
+// events are passed over, and one that is too large for the socket comes by
+// poll while other rooms go on (peers.md E2).
+func TestFramesThatAreNoEventsArePassedOver(t *testing.T) {
+	good := string(frameOf(7, "message", "m_peer", map[string]any{"text": "good"}))
+	for name, frame := range map[string]string{
+		"not JSON":          "hello",
+		"a list":            "[]",
+		"no cursor":         strings.Replace(good, `"cursor":7,`, "", 1),
+		"cursor zero":       strings.Replace(good, `"cursor":7`, `"cursor":0`, 1),
+		"cursor negative":   strings.Replace(good, `"cursor":7`, `"cursor":-7`, 1),
+		"cursor a fraction": strings.Replace(good, `"cursor":7`, `"cursor":7.5`, 1),
+		"cursor a string":   strings.Replace(good, `"cursor":7`, `"cursor":"7"`, 1),
+		"cursor too large":  strings.Replace(good, `"cursor":7`, `"cursor":99999999999999999999`, 1),
+		"no type":           strings.Replace(good, `"type":"message"`, `"type":""`, 1),
+		"type a number":     strings.Replace(good, `"type":"message"`, `"type":3`, 1),
+		"no sender":         strings.Replace(good, `"member_id":"m_peer"`, `"member_id":""`, 1),
+		"sender a string":   strings.Replace(good, `{"label":"Peer","member_id":"m_peer"}`, `"m_peer"`, 1),
+		"ref_id a number":   strings.Replace(good, `"ref_id":null`, `"ref_id":7`, 1),
+		"no time":           strings.Replace(good, `"at":`, `"then":`, 1),
+		"html":              "<html>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if frame == good {
+				t.Fatal("the frame is as good as the good one")
+			}
+			s := startService(t)
+			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/ws" {
+					sayAll(w, r, frame, good, good)
+				}
+				return r.URL.Path == "/ws"
+			})
+			seat := &hubtest.Seat{Room: "qs_odd", Member: "m_ours"}
+			b := s.watching(t, seat)
+			if diff := cmp.Diff([]string{"good"}, texts(t, b.take(t, 1))); diff != "" {
+				t.Error(diff)
+			}
+			if n := s.opens.Load(); n != 1 {
+				t.Errorf("%d sockets were opened", n)
+			}
+		})
+	}
+}
+
+func TestAFrameTooLargeForTheSocketComesByPoll(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	big := frameOf(5, "message", "m_peer", map[string]any{"text": "big", "pad": strings.Repeat("x", 5<<20)})
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		id, ok := called(r)
+		switch {
+		case ok:
+			replyTool(w, id, `{"content":[],"structuredContent":{"events":[{"trust":"untrusted","data":`+string(big)+`}],"cursor":5,"session_status":"active"}}`)
+		case r.URL.Path == "/ws":
+			if r.URL.Query().Get("cursor") == "0" {
+				sayThen(w, r, string(big), nil)
+			} else {
+				sayThen(w, r, "", nil)
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	seat := &hubtest.Seat{Room: "qs_big", Member: "m_ours"}
+	b := s.watching(t, seat)
+	if got := b.take(t, 1); got[0].Event.Cursor != 5 {
+		t.Errorf("got cursor %d", got[0].Event.Cursor)
+	}
+}
+
+// The machine slept: a socket that looks open and is dead is replaced, though
+// no byte ever said so (failure table: laptop sleeps).
+func TestASleepReplacesDeadSockets(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.bridgeOf(t, t.TempDir(), remote.Key(hubtest.Jesse))
+	b.join(t, ours)
+	var slept atomicDuration
+	b.watcher.Sleep(slept.load)
+	b.start(t)
+	b.take(t, 1)
+	s.set(fault{stall: true}) // the network is gone without a word
+	peer.Say(t, "while asleep")
+	time.Sleep(50 * time.Millisecond)
+	s.forget() // the old connections stay dead; new ones work
+	slept.add(time.Hour)
+	b.take(t, 1)
+	if !strings.Contains(b.log.String(), "the machine slept") {
+		t.Error("the sleep was not noticed")
+	}
+}
+
+// A disk that is full pauses the watch, which says so and tries again; the
+// room's log has what could not be stored (failure table: disk full).
+func TestAQueueThatCannotBeWrittenPausesTheWatch(t *testing.T) {
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	b.take(t, 1)
+	release := holdWriteLock(t, b)
+	peer.Say(t, "unwritable")
+	b.eventually(t, "the pause is told", func() bool { return strings.Contains(b.log.String(), "cannot be stored") })
+	release()
+	b.watcher.Kick()
+	b.take(t, 1)
+	if n := strings.Count(b.log.String(), "cannot be stored"); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+}
