@@ -107,6 +107,10 @@ func (h *Hub) call(ctx context.Context, t tool, raw json.RawMessage) (result *mc
 	if err := t.args.check("", raw, t.loose); err != nil {
 		return failure(fmt.Sprintf("arguments of %s do not fit: %v", t.Name, err))
 	}
+	raw, err := t.args.declared(raw)
+	if err != nil {
+		return failure(err.Error())
+	}
 	a, err := t.run(ctx, callerOf(ctx), raw)
 	if err != nil {
 		if refused, ok := errors.AsType[*room.Error](err); ok {

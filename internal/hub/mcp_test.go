@@ -139,6 +139,14 @@ func TestMCPMisfits(t *testing.T) {
 	for _, c := range cases {
 		a.Refused(t, c.tool, c.args, c.field)
 	}
+	_, body := post(t, s, hubtest.Jesse, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bellman_rooms","arguments":[1]}}`)
+	if !strings.Contains(body, "must be an object") || !strings.Contains(body, `"isError":true`) {
+		t.Errorf("arguments in a list: %s", body)
+	}
+	// A name that is nearly a declared one is as unknown as any other, and
+	// does not carry a value past the bounds of the declared one.
+	a.OK(t, bellman.ToolSync, a.Ref().With(args{"wait_seconds": 0, "Wait_Seconds": 3600, "since_cursor": 99}), nil)
+	a.Refused(t, bellman.ToolConnect, args{"JOIN_CODE": a.Code}, "join_code is required")
 	a.OK(t, bellman.ToolSync, a.Ref().With(args{"colour": "blue", "since_cursor": 1.0}), nil)
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -59,7 +60,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 func (s *schema) check(path string, raw json.RawMessage, loose string) error {
 	kind := kindOf(raw)
 	if len(s.Type) > 0 && !slices.Contains(s.Type, kind) && (kind != "integer" || !slices.Contains(s.Type, "number")) {
-		return fmt.Errorf("%s must be %s", path, phrase(s.Type))
+		return fmt.Errorf("%s must be %s", cmp.Or(path, "they"), phrase(s.Type))
 	}
 	switch kind {
 	case "object":
@@ -78,6 +79,26 @@ func (s *schema) check(path string, raw json.RawMessage, loose string) error {
 		}
 	}
 	return nil
+}
+
+// declared returns an object without the members that s does not declare.
+// Decoding matches names whatever their case, so one that was only nearly a
+// declared name would otherwise slip past its check.
+func (s *schema) declared(raw json.RawMessage) (json.RawMessage, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil, fmt.Errorf("read arguments: %w", err)
+	}
+	for name := range given {
+		if _, ok := s.Properties[name]; !ok {
+			delete(given, name)
+		}
+	}
+	kept, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("keep arguments: %w", err)
+	}
+	return kept, nil
 }
 
 func (s *schema) checkObject(path string, raw json.RawMessage, loose string) error {

@@ -200,7 +200,11 @@ func (h *House) setStatus(ctx context.Context, id, from, to string) error {
 		case to:
 			return nil, nil
 		case from:
-			return &record{At: now, Status: to}, nil
+			rec := &record{At: now, Status: to}
+			if to == StatusActive {
+				endIfEmpty(s, rec) // Everybody may have left meanwhile.
+			}
+			return rec, nil
 		}
 		return nil, refuse(Conflict, "the session is %s", s.status)
 	})

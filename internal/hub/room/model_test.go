@@ -241,6 +241,7 @@ func (m *model) thaw(t *rapid.T) {
 	}
 	m.expect(t, "thaw", err, "")
 	m.frozen = false
+	m.closed = m.active() == 0
 }
 
 // check reads the room as every seat and compares.
