@@ -31,6 +31,7 @@ type config struct {
 	profile   string
 	level     slog.Level
 	notice    bool
+	roomDir   string // where .bellman/room.yaml may lie; empty in the bundle
 }
 
 // setting is one variable with its flag.
@@ -174,6 +175,9 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 	}
 	if err := c.readPlaces(f, getenv); err != nil {
 		return c, err
+	}
+	if !f.bundle {
+		c.roomDir, _ = os.Getwd() // a folder that is gone holds no room file
 	}
 	c.upload, err = uploadPolicy(f, getenv, managed)
 	return c, err

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -306,5 +308,27 @@ func TestASignalEndsTheBridge(t *testing.T) {
 	}
 	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// A project's room file stands in for the manifest, but never in the bundle,
+// whose directory is not the person's.
+func TestARoomFileStandsInForTheManifest(t *testing.T) {
+	h := hubtest.Start(t)
+	p := newProfile(t, h.URL+"/mcp", "qk_dev_jesse")
+	if err := os.Mkdir(filepath.Join(p.dir, ".bellman"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, ".bellman", "room.yaml"), []byte("room: From the file\npreset: swarm\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.open(t).ok("bellman_start", map[string]any{"brief": hubtest.Brief("g")}, nil)
+	if !strings.Contains(string(r.Data), "From the file") {
+		t.Errorf("the room is %s", r.Data)
+	}
+	b := p.start(t, "--bundle")
+	b.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
+	if r := b.call("bellman_start", map[string]any{"brief": hubtest.Brief("g")}); !r.IsError {
+		t.Errorf("in the bundle: %s", r.text())
 	}
 }

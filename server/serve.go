@@ -35,7 +35,7 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	})
 	bridge := tools.New(tools.Config{
 		Queue: events.get, Remote: client, SignIn: cred.signIn(), Identity: cred.identity, Whoami: cred.whoami,
-		Upload: cfg.upload, Dir: cfg.dir, Server: cfg.server.String(), Version: currentVersion(), Notice: cfg.notice,
+		Upload: cfg.upload, RoomDir: cfg.roomDir, Dir: cfg.dir, Server: cfg.server.String(), Version: currentVersion(), Notice: cfg.notice,
 		Notify: func(method string, params any) { notify(conn, log, method, params) }, Log: log,
 	})
 	var side sync.WaitGroup
