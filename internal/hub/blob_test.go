@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -104,10 +105,11 @@ func rawUpload(t *testing.T, s *hubtest.Server, a *hubtest.Seat, lines, body str
 	if _, err := io.WriteString(conn, head+body); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.(*net.TCPConn).CloseWrite()
-	answer, _ := io.ReadAll(conn)
-	line, _, _ := strings.Cut(string(answer), "\r\n")
-	return strings.TrimPrefix(line, "HTTP/1.1 ")
+	if body == "short" { // Only then: a server may take half a close for a whole one.
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}
+	line, _ := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimPrefix(strings.TrimSpace(line), "HTTP/1.1 ")
 }
 
 // Cases 38 and 39: a length is required, bounded and exact; a body that is
