@@ -44,9 +44,9 @@ func EscapeText(s string) string {
 // tags; the rest of the list is invisible without being in it.
 func hidden(r rune) bool {
 	switch {
-	case r == '\n', r == '\t':
-		return false
-	case r == '<', r == unicode.ReplacementChar:
+	case r < 0x80: // nearly all there is
+		return r == '<' || r == 0x7F || (r < ' ' && r != '\n' && r != '\t')
+	case r == unicode.ReplacementChar:
 		return true
 	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector):
 		return true
