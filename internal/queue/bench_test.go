@@ -199,7 +199,7 @@ func BenchmarkWake(b *testing.B) {
 		took = append(took, (<-woken).Sub(start))
 	}
 	cancel()
-	for range woken { //nolint:revive // It ends when the waiter has left.
+	for range woken { // It ends when the waiter has left.
 	}
 	spread(b, took)
 }

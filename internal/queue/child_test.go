@@ -18,12 +18,14 @@ import (
 	"bellman.sh/desktop/internal/queue"
 )
 
+// roles are what a child can be.
+var roles = map[string]func(context.Context, *queue.Queue) error{"bridge": bridge, "drain": drain, "stopped": stopped, "put": putOne, "quota": quota}
+
 // child is a process of its own, started by spawn. It says what it did on
 // standard output and is told to go on by lines of standard input.
 func child(role string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	roles := map[string]func(context.Context, *queue.Queue) error{"bridge": bridge, "drain": drain, "stopped": stopped, "put": putOne}
 	q, err := queue.OpenWith(ctx, filepath.Join(os.Getenv("BELLMAN_QUEUE_DIR"), "queue.db"), slog.New(slog.DiscardHandler), childSettings)
 	if err == nil {
 		err = errors.Join(roles[role](ctx, q), q.Close())
@@ -227,6 +229,29 @@ func putOne(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 		fmt.Println(time.Now().UnixNano())
+	}
+	return nil
+}
+
+// quota puts events until the file may not grow any more.
+func quota(ctx context.Context, q *queue.Queue) error {
+	l, err := q.Lease(ctx, me, seat.Room)
+	if err != nil {
+		return err
+	}
+	if err := limitFileSize(512 << 10); err != nil {
+		return err
+	}
+	cursor := int64(1)
+	for err == nil {
+		cursor++
+		_, err = q.Put(ctx, l, seat.ID, []queue.Event{event(cursor)}, cursor)
+	}
+	list, errList := q.Memberships(ctx, me)
+	if errList == nil && list[0].Fetched == cursor-1 {
+		fmt.Println("refused, nothing moved")
+	} else {
+		fmt.Println(err, errList, cursor)
 	}
 	return nil
 }

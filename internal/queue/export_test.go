@@ -57,6 +57,9 @@ func (q *Queue) Reap(ctx context.Context) error {
 	return q.reap(ctx, newObserver(time.Hour, time.Hour))
 }
 
+// Path is where the file is.
+func (q *Queue) Path() string { return q.path }
+
 // Prune is the hourly pruning, now.
 func (q *Queue) Prune(ctx context.Context) error { return q.prune(ctx) }
 

@@ -17,6 +17,7 @@ import (
 // events and cursor agree, and what was acknowledged stays so from the moment
 // Ack returned.
 func TestAPowerCutPartsNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	q, l := leased(t, dir)
 	path := filepath.Join(dir, "queue.db")

@@ -260,6 +260,7 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 
 // A file that is damaged while it is open is set aside without a restart.
 func TestDamageInARunningProcessIsMended(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "queue.db")
 	q := open(t, dir)
@@ -287,6 +288,7 @@ func TestDamageInARunningProcessIsMended(t *testing.T) {
 // Somebody removes the state directory under two running processes: nothing is
 // lost, and they meet in the new file.
 func TestARemovedFileIsWrittenAnew(t *testing.T) {
+	t.Parallel()
 	if os.PathSeparator == '\\' {
 		t.Skip("Windows does not remove files that are open")
 	}

@@ -418,6 +418,7 @@ func (w *world) check(t *rapid.T) {
 // Whatever two processes do, in any order, crashes included, the queue hands
 // out exactly what the model says, in its order and with its flags.
 func TestTheQueueIsWhatTheModelSays(t *testing.T) {
+	t.Parallel()
 	root, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++

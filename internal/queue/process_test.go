@@ -36,6 +36,7 @@ func openAsChild(tb testing.TB, dir string) *queue.Queue {
 // A bridge killed at any instruction between receive and reply loses nothing,
 // repeats only with the flag, and flags at most the one batch it was in.
 func TestABridgeKilledAtAnyMomentLosesNothing(t *testing.T) {
+	t.Parallel()
 	kills := 40
 	if soak {
 		kills = 500
@@ -109,6 +110,7 @@ func auditReplies(t *testing.T, path string, kills int) {
 
 // With nobody killed, nothing is flagged and nothing comes twice.
 func TestWithoutAKillNothingIsFlagged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := spawn(t, dir, "bridge")
 	c.line(t)
@@ -122,6 +124,7 @@ func TestWithoutAKillNothingIsFlagged(t *testing.T) {
 // its lease and its owner row: what it still does has no effect, and it goes on
 // under a new identity.
 func TestAStoppedBridgeHasNoEffectWhenItWakes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	q := openAsChild(t, dir)
 	if _, err := q.Touch(t.Context(), me, seat, 0); err != nil {
@@ -179,6 +182,7 @@ func TestAStoppedBridgeHasNoEffectWhenItWakes(t *testing.T) {
 
 // Eight processes that drain one file get everything, and nothing twice.
 func TestEightProcessesShareTheEvents(t *testing.T) {
+	t.Parallel()
 	const rooms, each, processes = 4, 5000, 8
 	dir := t.TempDir()
 	q := openAsChild(t, dir)
