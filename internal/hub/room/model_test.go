@@ -12,6 +12,8 @@ import (
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/account"
+	"bellman.sh/desktop/internal/hub/journal"
+	"bellman.sh/desktop/internal/hub/journal/journaltest"
 	"bellman.sh/desktop/internal/hub/manifest"
 	"bellman.sh/desktop/internal/hub/room"
 	"bellman.sh/desktop/internal/hub/sqlite"
@@ -57,13 +59,13 @@ var brief = room.Brief{
 	Agent: room.Agent{Provider: "p", Model: "m", Client: "c"},
 }
 
-func newModel(t *rapid.T, db *sqlite.DB) *model {
+func newModel(t *rapid.T, log journal.Journal) *model {
 	m := &model{now: time.Unix(1_800_000_000, 0), keys: map[string]int64{}, texts: map[string]string{}}
 	for n := range 3 {
 		m.people = append(m.people, person(n))
 	}
 	discard := func(string) error { return nil }
-	m.house = room.NewHouse(db, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
+	m.house = room.NewHouse(log, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
 	swarm, _ := manifest.Builtin("swarm")
 	swarm.Room = "r"
 	ticket, err := m.house.Start(t.Context(), m.people[0], room.Opening{
@@ -279,31 +281,41 @@ func (m *model) check(t *rapid.T) {
 }
 
 // A room behaves as its plain model does, whatever is done to it in whatever
-// order, also when it is folded anew from its log.
+// order, also when it is folded anew from its log, and on any engine.
 func TestRoomModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		db, err := sqlite.Open(t.Context(), sqlite.Options{Path: ":memory:", Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := db.Close(); err != nil {
+	t.Run("SQLite", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			db, err := sqlite.Open(t.Context(), sqlite.Options{Path: ":memory:", Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
 				t.Fatal(err)
 			}
-		}()
-		m := newModel(t, db)
-		t.Repeat(map[string]func(*rapid.T){
-			"":       m.check,
-			"join":   m.join,
-			"send":   m.send,
-			"leave":  m.leave,
-			"evict":  m.evict,
-			"freeze": m.freeze,
-			"thaw":   m.thaw,
-			"fold anew": func(*rapid.T) {
-				discard := func(string) error { return nil }
-				m.house = room.NewHouse(db, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
-			},
+			defer func() {
+				if err := db.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			walk(t, db)
 		})
+	})
+	t.Run("Memory", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { walk(t, &journaltest.Memory{}) })
+	})
+}
+
+// walk does things to a room and its model in a random order.
+func walk(t *rapid.T, log journal.Journal) {
+	m := newModel(t, log)
+	t.Repeat(map[string]func(*rapid.T){
+		"":       m.check,
+		"join":   m.join,
+		"send":   m.send,
+		"leave":  m.leave,
+		"evict":  m.evict,
+		"freeze": m.freeze,
+		"thaw":   m.thaw,
+		"fold anew": func(*rapid.T) {
+			discard := func(string) error { return nil }
+			m.house = room.NewHouse(log, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
+		},
 	})
 }

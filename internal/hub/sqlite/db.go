@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -153,7 +154,7 @@ func (d *DB) Check(ctx context.Context) error {
 		return fmt.Errorf("check database: %w", err)
 	}
 	if verdict != "ok" {
-		return fmt.Errorf("check database: %s", verdict)
+		return fmt.Errorf("check database: %s", strings.Join(strings.Fields(verdict), " "))
 	}
 	var room string
 	err := d.read.QueryRowContext(ctx,
