@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -78,17 +79,30 @@ const (
 	reachPublic reach = iota
 	reachPrivate
 	reachLoopback
-	reachNever // link-local, cloud metadata, multicast, unspecified
+	reachNever // link-local, cloud metadata, multicast, unspecified, reserved
 )
 
-var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+var (
+	carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	// reserved holds what no server has: this network, class E with the
+	// broadcast address, IPv4 in IPv6 by outdated means, site-local.
+	reserved = []netip.Prefix{
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
+		netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("fec0::/10"),
+	}
+)
 
 func reachOf(ip netip.Addr) reach {
-	ip = ip.Unmap()
+	ip = ip.Unmap().WithZone("")
+	if nat64.Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
 	switch {
 	case ip.IsLoopback():
 		return reachLoopback
-	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || !ip.IsValid():
+	case !ip.IsValid() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(ip) }):
 		return reachNever
 	case ip.IsPrivate() || carrierNAT.Contains(ip):
 		return reachPrivate

@@ -198,6 +198,9 @@ func (s *Session) issuerMetadata(ctx context.Context, at *url.URL, issuer string
 		if err != nil {
 			return issuerDocument{}, fmt.Errorf("read the sign-in server's metadata: %w", err)
 		}
+		if r.status == http.StatusNotFound && last != nil {
+			continue // What was wrong at a place that answers says more.
+		}
 		if r.status != http.StatusOK {
 			last = fmt.Errorf("%s answers %d", place, r.status)
 			continue

@@ -56,8 +56,8 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("look at %s: %w", path, err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a regular file", path)
+	if !os.SameFile(named, info) {
+		return nil, nil, fmt.Errorf("%s was replaced while it was opened", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

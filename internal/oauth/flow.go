@@ -101,6 +101,11 @@ func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTimeout)
 	defer cancel()
 	c, err := s.redeem(ctx, f, ans)
+	if g, ok := errors.AsType[*grantError](err); ok && g.unknownClient() && f.lasting {
+		// Its pages know the client and its token endpoint does not: only a
+		// new registration can help the next attempt.
+		return errors.Join(err, s.keepRegistration(ctx, f.info.issuer, registration{}))
+	}
 	if err != nil {
 		return err
 	}

@@ -33,12 +33,16 @@ func (e *grantError) Error() string {
 }
 
 // spent reports whether the grant can never succeed again.
-func (e *grantError) spent() bool { return e.code == "invalid_grant" }
+func (e *grantError) spent() bool { return e.code == "invalid_grant" && e.final() }
+
+// final reports whether the server meant what it said. A server that is
+// overloaded or broken says anything, and the same request may work later.
+func (e *grantError) final() bool { return e.status < 500 && e.status != http.StatusTooManyRequests }
 
 // unknownClient reports whether the registration is gone, and the tokens
 // issued for it with it.
 func (e *grantError) unknownClient() bool {
-	return e.code == "invalid_client" || e.code == "unauthorized_client"
+	return (e.code == "invalid_client" || e.code == "unauthorized_client") && e.final()
 }
 
 // refusal reads an OAuth error answer. Its body is never passed on: only the

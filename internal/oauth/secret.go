@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"log/slog"
 )
 
@@ -15,11 +17,8 @@ type secret string
 
 const masked = "[secret]"
 
-// String returns a mask.
-func (secret) String() string { return masked }
-
-// GoString returns a mask, for %#v.
-func (secret) GoString() string { return masked }
+// Format writes a mask, whatever the verb.
+func (secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, masked) }
 
 // LogValue returns a mask.
 func (secret) LogValue() slog.Value { return slog.StringValue(masked) }
@@ -27,6 +26,13 @@ func (secret) LogValue() slog.Value { return slog.StringValue(masked) }
 // MarshalJSON returns a mask: what is meant to be stored says so by
 // converting to string.
 func (secret) MarshalJSON() ([]byte, error) { return []byte(`"` + masked + `"`), nil }
+
+// Format writes a mask: fmt does not ask the fields of a struct for theirs
+// when they are not exported.
+func (credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, masked) }
+
+// LogValue returns a mask.
+func (credential) LogValue() slog.Value { return slog.StringValue(masked) }
 
 // fingerprint names a token without giving anything of it away.
 func fingerprint(s secret) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 )
@@ -80,11 +81,11 @@ func (a *Attempt) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = err
+	close(a.done) // First: whoever waits for a link must see that there will be none.
 	if !a.shown {
 		a.shown = true
 		close(a.ready)
 	}
-	close(a.done)
 }
 
 // SignIn starts the sign-in of this profile at this server, or joins the one
@@ -104,6 +105,9 @@ func (s *Session) Login(ctx context.Context) (*Attempt, error) { return s.begin(
 
 // begin starts or joins the attempt and waits until there is a link.
 func (s *Session) begin(ctx context.Context, asked bool) (*Attempt, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -157,6 +161,9 @@ func (s *Session) run(ctx context.Context, a *Attempt, asked bool) error {
 		return fmt.Errorf("sign in: %w", err)
 	}
 	defer unlock()
+	// What a process that died has left must not be taken for ours: its link
+	// leads nowhere. That it opened a browser still counts.
+	s.note(record{PID: os.Getpid(), QuietUntil: s.readRecord().QuietUntil})
 	have, err := s.signedIn(ctx)
 	if err != nil || have {
 		return err

@@ -28,6 +28,7 @@ type Switches struct {
 	DropRotation int           // so many rotations are committed and never answered
 	TokenDelay   time.Duration
 	TokenStatus  int           // /token answers this and nothing else
+	TokenCode    string        // ... with this error code
 	TokenHTML    bool          // ... with a page instead of JSON
 	RetryAfter   string        // ... with this header
 	TokenMoved   string        // /token answers 307 to this address
@@ -104,7 +105,7 @@ type Server struct {
 	refresh   map[string]*grant
 	spent     map[string]*grant
 	dead      map[int]bool
-	issued    []string // every secret ever given out
+	issued    []string // every secret ever given out or sent in
 	family    int
 	elsewhere []string
 }
@@ -172,7 +173,8 @@ func (s *Server) Elsewhere() []string {
 	return append([]string(nil), s.elsewhere...)
 }
 
-// Secrets returns every code and token ever given out.
+// Secrets returns every code and token ever given out, and every verifier
+// that was sent in.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,6 +17,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, sw Switches) {
 	form := r.PostForm
 	s.mu.Lock()
 	s.ledger.TokenForms = append(s.ledger.TokenForms, form)
+	if v := form.Get("code_verifier"); v != "" {
+		s.issued = append(s.issued, v)
+	}
 	s.mu.Unlock()
 	select {
 	case <-time.After(sw.TokenDelay):
@@ -39,7 +42,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, sw Switches) {
 			_, _ = w.Write([]byte("<html>gateway</html>"))
 			return
 		}
-		refuse(w, sw.TokenStatus, "server_error", "busy")
+		refuse(w, sw.TokenStatus, or(sw.TokenCode, "server_error"), "busy")
 		return
 	case sw.TokenError != "":
 		status := http.StatusBadRequest

@@ -1,0 +1,63 @@
+package oauth
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// ParseCallback reads a callback's query and returns what decides.
+func ParseCallback(raw string) (code, failure, refusal string, err error) {
+	q, err := parseCallback(raw)
+	if err != nil {
+		return "", "", "", err
+	}
+	return q.code, q.failure, q.refusal().Error(), nil
+}
+
+// BearerParam reads a parameter of a WWW-Authenticate header.
+func BearerParam(header, name string) string { return bearerParam([]string{header}, name) }
+
+// DecodeItem decodes a stored item and encodes it again.
+func DecodeItem(b []byte) (tokenURL, issuer string, again []byte, ok bool) {
+	c := decodeItem(b)
+	if c == nil {
+		return "", "", nil, false
+	}
+	again, _ = c.encode()
+	return c.tokenURL, c.issuer, again, true
+}
+
+// Endpoint checks an endpoint of an issuer and returns both origins.
+func Endpoint(raw, issuer string) (endpointOrigin, issuerOrigin string, err error) {
+	u, err := endpoint(raw, issuer)
+	if err != nil {
+		return "", "", err
+	}
+	at, err := parseURL(issuer)
+	if err != nil {
+		return "", "", err
+	}
+	return origin(u), origin(at), nil
+}
+
+// MayLead reports whether a server at one address may lead to another.
+func MayLead(from, to string) bool {
+	return reachOf(netip.MustParseAddr(from)).allows(reachOf(netip.MustParseAddr(to)))
+}
+
+// Shown is a credential that holds token in every way in which code could
+// print it.
+func Shown(token string) (values []any) {
+	c := credential{access: secret(token), refresh: secret(token), expiry: time.Unix(1, 0)}
+	return []any{secret(token), []secret{secret(token)}, map[string]secret{"a": secret(token)}, c, &c, []credential{c}, fmt.Errorf("x %v %+v", c, &c)}
+}
+
+// ParseURL reports whether an address may be used at all.
+func ParseURL(raw string) error {
+	_, err := parseURL(raw)
+	return err
+}
+
+// OneLine makes one safe line of foreign text.
+func OneLine(s string, limit int) string { return oneLine(s, limit) }
