@@ -108,7 +108,7 @@ func (p Program) Build(ctx context.Context, t Target, out string) (how string, e
 	env := []string{"CGO_ENABLED=0"}
 	if cc != "" {
 		how = "cgo with " + cc
-		env = []string{"CGO_ENABLED=1", "CC=" + cc, "CGO_CFLAGS=-Os", "CGO_LDFLAGS="} // the disk sets the pace of SQLite, and a download its size
+		env = []string{"CGO_ENABLED=1", "CC=" + cc, "CGO_CFLAGS=-O2", "CGO_LDFLAGS="}
 		if t.OS != "darwin" {
 			ldflags += " -linkmode=external -extldflags=-static"
 		}
