@@ -129,6 +129,9 @@ func (s *service) pair(tb testing.TB) (ours, peer *hubtest.Seat) {
 	return ours, s.As(hubtest.Peer).Join(tb, ours.Code)
 }
 
+// jesse is who the bridges act for.
+const jesse = "u_jesse"
+
 // bridge is what of a bridge watches rooms.
 type bridge struct {
 	queue   *queue.Queue
@@ -154,6 +157,12 @@ func (t *tokens) set(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.token = token
+}
+
+func (t *tokens) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked
 }
 
 // Token implements remote.Tokens.
@@ -196,18 +205,22 @@ func (b *syncBuffer) String() string {
 // bridgeOf makes a bridge on the profile in dir. Nothing runs before start.
 func (s *service) bridgeOf(tb testing.TB, dir string, creds remote.Tokens) *bridge {
 	tb.Helper()
+	return newBridge(tb, dir, remote.Options{Server: &url.URL{Scheme: "http", Host: s.Addr().String(), Path: "/mcp"}, Tokens: creds})
+}
+
+// newBridge makes a bridge on the profile in dir with a client of its own.
+func newBridge(tb testing.TB, dir string, o remote.Options) *bridge {
+	tb.Helper()
+	var err error
 	b := &bridge{dir: dir, log: &syncBuffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	server, err := url.Parse("http://" + s.Addr().String() + "/mcp")
-	if err != nil {
-		tb.Fatal(err)
-	}
 	if b.queue, err = queue.Open(tb.Context(), filepath.Join(dir, "queue.db"), log); err != nil {
 		tb.Fatal(err)
 	}
-	b.id = queue.Identity{Server: server.String(), User: "u_jesse"}
+	b.id = queue.Identity{Server: o.Server.String(), User: jesse}
 	b.identity = &b.id
-	b.client = remote.New(remote.Options{Server: server, Tokens: creds, Version: "test", Log: log})
+	o.Log, o.Version = log, "test"
+	b.client = remote.New(o)
 	b.watcher = room.New(room.Config{Queue: b.queue, Remote: b.client, Identity: b.who, Log: log})
 	return b
 }
@@ -385,4 +398,16 @@ func holdWriteLock(tb testing.TB, b *bridge) (release func()) {
 		_ = tx.Rollback()
 		_ = db.Close()
 	}
+}
+
+// cursorOf is the cursor a send was given.
+func cursorOf(tb testing.TB, r hubtest.Result) int64 {
+	tb.Helper()
+	var sent struct {
+		Cursor int64 `json:"cursor"`
+	}
+	if err := json.Unmarshal(r.Structured, &sent); err != nil || sent.Cursor == 0 {
+		tb.Errorf("send answered %s", r.Structured)
+	}
+	return sent.Cursor
 }
