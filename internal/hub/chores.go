@@ -40,7 +40,8 @@ func (h *Hub) Beat(ctx context.Context) error { return h.house.Beat(ctx) }
 // closed long ago, blobs nobody shows, spent tokens, half-finished uploads.
 // An open hub does it by itself every hour.
 func (h *Hub) Sweep(ctx context.Context) error {
-	return errors.Join(h.house.Sweep(ctx), h.db.Sweep(ctx), h.blobs.Sweep(h.now()))
+	known := func(id string) (bool, error) { return h.house.Knows(ctx, id) }
+	return errors.Join(h.house.Sweep(ctx), h.db.Sweep(ctx), h.blobs.Sweep(h.now(), known))
 }
 
 // Freeze refuses every write to a room until Thaw, as when the plan that

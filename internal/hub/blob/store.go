@@ -26,7 +26,7 @@ var ErrLength = errors.New("blob: the body is not as long as announced")
 
 var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// unfinished is how old a file beside its place must be to be a leftover.
+// unfinished is how old a file must be to be a leftover.
 const unfinished = 24 * time.Hour
 
 // Store is a directory of blobs. Its methods may be called from many
@@ -191,15 +191,23 @@ func (s *Store) Remove(id string) error {
 	return nil
 }
 
-// Sweep removes what interrupted uploads left beside the blobs.
-func (s *Store) Sweep(now time.Time) error {
+// Sweep removes what interrupted uploads left: parts, and whole blobs that
+// nobody knows. Younger files are left alone, for they may be on their way.
+func (s *Store) Sweep(now time.Time, known func(id string) (bool, error)) error {
 	return fs.WalkDir(s.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".part") {
-			return err
+		if err != nil || d.IsDir() {
+			return ignoreMissing(err)
 		}
 		info, err := d.Info()
 		if err != nil || now.Sub(info.ModTime()) < unfinished {
 			return ignoreMissing(err)
+		}
+		if ID(d.Name()) {
+			if kept, err := known(d.Name()); err != nil || kept {
+				return err
+			}
+		} else if !strings.HasSuffix(path, ".part") {
+			return nil
 		}
 		return ignoreMissing(s.root.Remove(filepath.FromSlash(path)))
 	})

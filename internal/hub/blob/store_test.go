@@ -145,8 +145,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What an interrupted upload left is swept once it is old, and copies hold
-// whole blobs alone.
+// What an interrupted upload left, in part or whole, is swept once it is old,
+// and copies hold whole blobs alone.
 func TestSweepAndCopy(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s, copies := open(t, dir), open(t, to)
@@ -166,11 +166,15 @@ func TestSweepAndCopy(t *testing.T) {
 	if got := files(t, to); len(got) != 1 {
 		t.Errorf("copied %v", got)
 	}
+	if _, err := s.Put(t.Context(), strings.NewReader("nobody's"), 8); err != nil {
+		t.Fatal(err)
+	}
+	known := func(id string) (bool, error) { return id == stored.ID, nil }
 	for _, c := range []struct {
 		after time.Duration
 		left  int
-	}{{time.Hour, 2}, {25 * time.Hour, 1}} {
-		if err := s.Sweep(time.Now().Add(c.after)); err != nil {
+	}{{time.Hour, 3}, {25 * time.Hour, 1}} {
+		if err := s.Sweep(time.Now().Add(c.after), known); err != nil {
 			t.Fatal(err)
 		}
 		if got := files(t, dir); len(got) != c.left {

@@ -39,6 +39,12 @@ func (h *House) Charge(ctx context.Context, who account.Identity, id string, b B
 	})
 }
 
+// Knows reports whether any room has the blob.
+func (h *House) Knows(ctx context.Context, blobID string) (bool, error) {
+	marks, err := h.log.Find(ctx, markBlob, blobID, 1)
+	return len(marks) > 0, err
+}
+
 // uploading is the gate of an upload: who the member is comes before what the
 // room is like, so that a stranger learns nothing of it.
 func uploading(s *state, who account.Identity, handle string, bytes, now int64) (*record, error) {

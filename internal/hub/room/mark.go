@@ -19,6 +19,7 @@ const (
 	markOpen   = "open"   // every room that is not closed
 	markClosed = "closed" // every closed room that is not purged
 	markBeat   = "beat"   // open rooms with a heartbeat or housekeeping
+	markBlob   = "blob"   // blob id
 	markAudit  = "audit"  // organization; the body is the row
 )
 
@@ -32,6 +33,12 @@ func (r *Room) marks(rec *record) ([]journal.Mark, error) {
 				journal.Mark{Space: markEver, Key: m.User, Drop: true}, journal.Mark{Space: markEver, Key: m.User})
 		}
 		marks = append(marks, departureMarks(s, rec)...)
+		if rec.Blob != nil {
+			marks = append(marks, journal.Mark{Space: markBlob, Key: rec.Blob.ID})
+		}
+		for _, id := range rec.Drop {
+			marks = append(marks, journal.Mark{Space: markBlob, Key: id, Drop: true})
+		}
 		for _, role := range rec.Retire {
 			marks = append(marks, journal.Mark{Space: markCode, Key: s.codes[role].Code, Drop: true})
 		}
