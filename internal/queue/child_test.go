@@ -43,6 +43,21 @@ var childSettings = queue.Settings{
 	RoomEvents: 1 << 40, TotalEvents: 1 << 40, RoomBytes: 1 << 40, TotalBytes: 1 << 40,
 }
 
+// openAsChild opens the queue with the times of the children.
+func openAsChild(tb testing.TB, dir string) *queue.Queue {
+	tb.Helper()
+	q, err := queue.OpenWith(tb.Context(), filepath.Join(dir, "queue.db"), slog.New(slog.DiscardHandler), childSettings)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return q
+}
+
 // spawned is a running child.
 type spawned struct {
 	cmd   *exec.Cmd

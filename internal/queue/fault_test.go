@@ -198,3 +198,33 @@ func TestAClockThatGoesBackChangesNothing(t *testing.T) {
 	}
 	wantCursors(t, claim(t, q), 3, 4, 5)
 }
+
+// The write-ahead log is copied into the file while the queue is in use, and
+// does not stay as large as it has been.
+func TestTheLogDoesNotGrowForEver(t *testing.T) {
+	t.Parallel()
+	q := openAsChild(t, t.TempDir())
+	if _, err := q.Touch(t.Context(), me, seat, 0); err != nil {
+		t.Fatal(err)
+	}
+	l, err := q.Lease(t.Context(), me, seat.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := int64(1)
+	add := func(n int) int64 {
+		t.Helper()
+		if _, err := q.Put(t.Context(), l, seat.ID, batch(cursor, n), cursor+int64(n)-1); err != nil {
+			t.Fatal(err)
+		}
+		cursor += int64(n)
+		info, err := os.Stat(q.Path() + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for add(500) < 12<<20 && cursor < 100_000 {
+	}
+	eventually(t, "smaller log", func() bool { return add(1) <= 5<<20 })
+}

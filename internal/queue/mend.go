@@ -23,15 +23,15 @@ func (q *Queue) mend(ctx context.Context) error {
 	case os.SameFile(info, old.file) && !old.damaged.Load():
 		return nil
 	}
-	q.log.Warn("queue file was removed, replaced or damaged; it is opened again", "file", q.path)
+	o := opening{path: q.path, log: q.log, now: q.set.now, check: true}
+	if old.damaged.Load() {
+		return q.replaceDamaged(ctx, old, o)
+	}
 	w, err := borrow(ctx, old.writer) // nothing is written to the old file from here on
 	if err != nil {
 		return err
 	}
-	o := opening{path: q.path, log: q.log, now: q.set.now, check: true}
-	if !old.damaged.Load() {
-		o.rescue = func(ctx context.Context) error { return w.copyTo(ctx, q.path) }
-	}
+	o.rescue = func(ctx context.Context) error { return w.copyTo(ctx, q.path) }
 	st, err := o.open(ctx)
 	if err != nil {
 		old.writer <- w
@@ -40,10 +40,31 @@ func (q *Queue) mend(ctx context.Context) error {
 	q.store.Store(st)
 	old.retired.Store(true) // who waits for w goes to the new one
 	old.writer <- w
-	err = old.close()
+	return errors.Join(old.close(), q.settleIn(ctx))
+}
+
+// replaceDamaged closes the old store first: Windows moves no file that is
+// open. Until the next one is there, calls say why they cannot be served.
+func (q *Queue) replaceDamaged(ctx context.Context, old *store, o opening) error {
+	if !old.retired.Swap(true) {
+		if err := old.close(); err != nil {
+			q.log.Debug("damaged file was not closed in order", "error", err)
+		}
+	}
+	st, err := o.open(ctx)
+	if err != nil {
+		return fmt.Errorf("open queue %s again: %w", q.path, err)
+	}
+	q.store.Store(st)
+	return q.settleIn(ctx)
+}
+
+// settleIn tells everybody about the new store.
+func (q *Queue) settleIn(ctx context.Context) error {
+	q.log.Warn("queue file was removed, replaced or damaged, and has been opened again", "file", q.path)
 	q.announce()
 	signal(q.stir)
-	return errors.Join(err, q.beat(ctx)) // a beat registers where the row is gone
+	return q.beat(ctx) // a beat registers where the row is gone
 }
 
 // copyTo writes the whole content behind c to a new file at path.

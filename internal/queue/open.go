@@ -18,7 +18,7 @@ import (
 )
 
 // checkedSize is the largest file that is checked whole when it is opened.
-const checkedSize = 64 << 20
+const checkedSize = 16 << 20
 
 // errCorrupt reports a file that is ours and damaged.
 var errCorrupt = errors.New("queue: file is corrupt")

@@ -5,7 +5,6 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,21 +16,6 @@ import (
 
 	"bellman.sh/desktop/internal/queue"
 )
-
-// openAsChild opens the queue with the times of the children.
-func openAsChild(tb testing.TB, dir string) *queue.Queue {
-	tb.Helper()
-	q, err := queue.OpenWith(tb.Context(), filepath.Join(dir, "queue.db"), slog.New(slog.DiscardHandler), childSettings)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := q.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return q
-}
 
 // A bridge killed at any instruction between receive and reply loses nothing,
 // repeats only with the flag, and flags at most the one batch it was in.

@@ -142,7 +142,7 @@ func (q *Queue) Changed() <-chan struct{} {
 func (q *Queue) using(do func(*store) error) error {
 	for {
 		st := q.store.Load()
-		if err := do(st); !errors.Is(err, ErrClosed) || st == q.store.Load() {
+		if err := do(st); !errors.Is(err, errRetired) || st == q.store.Load() {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -41,7 +42,8 @@ type store struct {
 
 	file    fs.FileInfo // of the path when it was opened
 	damaged atomic.Bool // SQLite has met damage
-	retired atomic.Bool // another store has taken its place
+	retired atomic.Bool // another store has taken its place, or will
+	once    sync.Once
 }
 
 const readerCount = 2
@@ -146,12 +148,18 @@ func (c *conn) each(ctx context.Context, query string, args []any, row func(scan
 	return rows.Err()
 }
 
+// errRetired reports a store that another has replaced, or soon will.
+var errRetired = errors.New("queue: its file was damaged or removed and is being opened again")
+
 // take borrows a connection of a store that is still in use.
 func (s *store) take(ctx context.Context, idle chan *conn) (*conn, error) {
 	c, err := borrow(ctx, idle)
-	if err == nil && s.retired.Load() {
+	switch {
+	case s.retired.Load() && err == nil:
 		idle <- c
-		return nil, ErrClosed
+		return nil, errRetired
+	case s.retired.Load() && errors.Is(err, ErrClosed):
+		return nil, errRetired
 	}
 	return c, err
 }
@@ -236,16 +244,20 @@ func (c *conn) pragma(ctx context.Context, text string) error {
 	return err
 }
 
-// close waits for every connection to come back and closes the file.
+// close waits for every connection to come back and closes the file. Only the
+// first call does.
 func (s *store) close() error {
 	var errs []error
-	for range cap(s.readers) {
-		errs = append(errs, (<-s.readers).close())
-	}
-	close(s.readers)
-	errs = append(errs, (<-s.eye).close())
-	close(s.eye)
-	errs = append(errs, (<-s.writer).close())
-	close(s.writer)
-	return errors.Join(append(errs, s.db.Close())...)
+	s.once.Do(func() {
+		for range cap(s.readers) {
+			errs = append(errs, (<-s.readers).close())
+		}
+		close(s.readers)
+		errs = append(errs, (<-s.eye).close())
+		close(s.eye)
+		errs = append(errs, (<-s.writer).close())
+		close(s.writer)
+		errs = append(errs, s.db.Close())
+	})
+	return errors.Join(errs...)
 }
