@@ -158,7 +158,7 @@ func TestSigningOutStopsTheWatchAndSigningInResumesIt(t *testing.T) {
 	me := b.id
 	for _, who := range []*queue.Identity{nil, {Server: me.Server, User: "u_other"}} {
 		b.signIn(who)
-		b.eventually(t, "the socket is closed", func() bool { _, open := s.count(); return open == 0 })
+		b.eventually(t, "the socket is closed", func() bool { return s.open() == 0 })
 		peer.Say(t, "kept in the room")
 		b.signIn(&me)
 		b.take(t, 1)

@@ -96,7 +96,7 @@ func TestAStoppedHolderIsReplacedAndDoublesNothing(t *testing.T) {
 	if err := holder.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "the woken process gives its socket up", func() bool { _, open := s.count(); return open == 1 })
+	b.eventually(t, "the woken process gives its socket up", func() bool { return s.open() == 1 })
 	peer.Say(t, "after")
 	if diff := cmp.Diff([]string{"after"}, texts(t, b.take(t, 1))); diff != "" {
 		t.Error(diff)

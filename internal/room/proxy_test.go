@@ -29,7 +29,6 @@ type proxy struct {
 	changed chan struct{}
 	conns   map[net.Conn]bool
 	dead    map[net.Conn]bool // stalled until they are cut
-	opened  int
 	closed  bool
 	running sync.WaitGroup
 }
@@ -83,11 +82,11 @@ func (p *proxy) forget() {
 	}
 }
 
-// count returns how many connections were ever opened, and are open now.
-func (p *proxy) count() (ever, now int) {
+// open counts the connections that are open now.
+func (p *proxy) open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.opened, len(p.conns) / 2
+	return len(p.conns) / 2
 }
 
 func (p *proxy) state() (fault, chan struct{}) {
@@ -133,7 +132,6 @@ func (p *proxy) serve(near net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns[near], p.conns[far] = true, true
-	p.opened++
 	if p.closed {
 		reset(near)
 		reset(far)
@@ -188,7 +186,7 @@ func (p *proxy) carry(dst, src net.Conn, answers bool) {
 func (p *proxy) hold(src net.Conn, answers bool) (pass, ok bool) {
 	for {
 		f, changed := p.state()
-		if !p.open(src) {
+		if !p.alive(src) {
 			return false, false
 		}
 		if answers && f.delay > 0 {
@@ -207,8 +205,8 @@ func (p *proxy) isDead(c net.Conn) bool {
 	return p.dead[c]
 }
 
-// open reports whether src has not been cut.
-func (p *proxy) open(src net.Conn) bool {
+// alive reports whether src has not been cut.
+func (p *proxy) alive(src net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.closed && p.conns[src]

@@ -129,7 +129,7 @@ func TestSoakEveryEventExactlyOnce(t *testing.T) {
 	takeUntil, enough := context.WithCancel(t.Context())
 	defer enough()
 	taking.Go(func() { drainInto(takeUntil, t, keeper, l) })
-	havoc(ctx, t, s, dir, l)
+	havoc(t, length, s, dir, l)
 	speaking.Wait()
 	s.set(fault{})
 	s.cut()
@@ -147,12 +147,14 @@ func TestSoakEveryEventExactlyOnce(t *testing.T) {
 // speak says something now and then, each thing once, whatever becomes of the
 // replies.
 func speak(ctx context.Context, t *testing.T, peer *hubtest.Seat, seed int, l *ledger) {
+	t.Helper()
+	whole := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
 		args := peer.Ref().With(hubtest.Args{
 			"type": "message", "payload": hubtest.Args{"text": fmt.Sprint(n)}, "idempotency_key": fmt.Sprintf("soak-%d-%d", seed, n),
 		})
 		for {
-			r, err := peer.Call(t.Context(), bellman.ToolSend, args)
+			r, err := peer.Call(whole, bellman.ToolSend, args)
 			if err == nil && !r.IsError {
 				l.say(peer.Room, cursorOf(t, r))
 				break
@@ -165,6 +167,7 @@ func speak(ctx context.Context, t *testing.T, peer *hubtest.Seat, seed int, l *l
 
 // drainInto takes whatever comes, as bellman_wait does.
 func drainInto(ctx context.Context, t *testing.T, b *bridge, l *ledger) {
+	t.Helper()
 	for ctx.Err() == nil {
 		batch, err := b.queue.Await(ctx, b.id, queue.Filter{}, queue.Limit{Events: 50})
 		if err != nil || batch.Token == "" {
@@ -180,10 +183,10 @@ func drainInto(ctx context.Context, t *testing.T, b *bridge, l *ledger) {
 
 // havoc does one thing after another to the service, the network and the other
 // bridges of the profile.
-func havoc(ctx context.Context, t *testing.T, s *service, dir string, l *ledger) {
+func havoc(t *testing.T, length time.Duration, s *service, dir string, l *ledger) {
 	t.Helper()
 	child := s.spawn(t, dir)
-	for ctx.Err() == nil {
+	for end := time.Now().Add(length); time.Now().Before(end); {
 		switch rand.IntN(7) {
 		case 0:
 			s.stop(t)

@@ -183,14 +183,14 @@ func (s *script) hold(pong bool) func(http.ResponseWriter, *http.Request, int) {
 
 func held(int) string { return "" } // every poll is held for its 25 s
 
-func key() remote.Tokens { return remote.Key("k") }
+const key = remote.Key("k")
 
 // An open socket is asked for a sign of life after 30 s of silence, each time,
 // and kept while it answers.
 func TestASilentSocketIsPingedEvery30SecondsAndKept(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(true)
-	bubble(t, s, 1, key(), func(*bridge) { time.Sleep(5 * time.Minute) })
+	bubble(t, s, 1, key, func(*bridge) { time.Sleep(5 * time.Minute) })
 	if n := len(s.times(&s.opens)); n != 1 {
 		t.Errorf("%d sockets were opened", n)
 	}
@@ -209,7 +209,7 @@ func TestASilentSocketIsPingedEvery30SecondsAndKept(t *testing.T) {
 func TestAHalfOpenSocketIsGivenUpAfter40Seconds(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(false)
-	bubble(t, s, 1, key(), func(*bridge) { time.Sleep(50 * time.Second) })
+	bubble(t, s, 1, key, func(*bridge) { time.Sleep(50 * time.Second) })
 	opens := s.times(&s.opens)
 	if len(opens) != 2 {
 		t.Fatalf("sockets were opened at %v", opens)
@@ -225,7 +225,7 @@ func TestAHalfOpenSocketIsGivenUpAfter40Seconds(t *testing.T) {
 func TestAStalledHandshakeIsAbandonedAfter10Seconds(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }
-	bubble(t, s, 1, key(), func(*bridge) { time.Sleep(time.Minute) })
+	bubble(t, s, 1, key, func(*bridge) { time.Sleep(time.Minute) })
 	opens, syncs := s.times(&s.opens), s.times(&s.syncs)
 	if len(opens) < 3 || len(syncs) == 0 {
 		t.Fatalf("opened at %v, polled at %v", opens, syncs)
@@ -244,7 +244,7 @@ func TestAStalledHandshakeIsAbandonedAfter10Seconds(t *testing.T) {
 // than half of that: a service that is down is not hammered.
 func TestTheSocketIsTriedEverMoreRarely(t *testing.T) {
 	s := &script{sync: held, socket: status(http.StatusServiceUnavailable)}
-	bubble(t, s, 1, key(), func(*bridge) { time.Sleep(20 * time.Minute) })
+	bubble(t, s, 1, key, func(*bridge) { time.Sleep(20 * time.Minute) })
 	all := gaps(s.times(&s.opens))
 	for i, gap := range all {
 		most := min(time.Second<<min(i, 10), 120*time.Second)
@@ -273,7 +273,7 @@ func TestASocketThatClosesAtOnceIsNotForgiven(t *testing.T) {
 			s.socket = func(w http.ResponseWriter, r *http.Request, _ int) {
 				sayThen(w, r, "", func(c *websocket.Conn) { _ = c.Close(code, "") })
 			}
-			bubble(t, s, 1, key(), func(*bridge) { time.Sleep(10 * time.Minute) })
+			bubble(t, s, 1, key, func(*bridge) { time.Sleep(10 * time.Minute) })
 			if n := len(s.times(&s.opens)); n < 5 || n > 20 {
 				t.Errorf("%d sockets in 10 minutes", n)
 			}
@@ -299,7 +299,7 @@ func TestASocketThatWasHeldIsForgiven(t *testing.T) {
 			_ = c.CloseNow()
 		})
 	}
-	bubble(t, s, 1, key(), func(*bridge) { time.Sleep(3 * time.Minute) })
+	bubble(t, s, 1, key, func(*bridge) { time.Sleep(3 * time.Minute) })
 	all := gaps(s.times(&s.opens))
 	for _, gap := range all[4:] {
 		if gap < 31*time.Second || gap > 32*time.Second+time.Millisecond {
@@ -313,7 +313,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			s := &script{sync: held, socket: status(code, "Retry-After", "90")}
-			bubble(t, s, 1, key(), func(b *bridge) {
+			bubble(t, s, 1, key, func(b *bridge) {
 				for range 9 {
 					time.Sleep(20 * time.Second)
 					b.watcher.Kick()
@@ -346,7 +346,7 @@ func TestPollsAreNeverABusyLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{sync: func(int) string { return row.result }, socket: status(http.StatusUpgradeRequired)}
-			bubble(t, s, 1, key(), func(*bridge) { time.Sleep(5 * time.Minute) })
+			bubble(t, s, 1, key, func(*bridge) { time.Sleep(5 * time.Minute) })
 			if n := len(s.times(&s.syncs)); n < 5 || n > row.most {
 				t.Errorf("%d polls in 5 minutes, want at most %d", n, row.most)
 			}
@@ -379,7 +379,7 @@ func TestReconnectsAreSpreadOverTime(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(true)
 	const rooms = 600
-	bubble(t, s, rooms, key(), func(*bridge) { time.Sleep(15 * time.Second) })
+	bubble(t, s, rooms, key, func(*bridge) { time.Sleep(15 * time.Second) })
 	opens := s.times(&s.opens)
 	if len(opens) != rooms {
 		t.Fatalf("%d of %d rooms are watched after 15 s", len(opens), rooms)

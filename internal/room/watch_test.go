@@ -143,7 +143,7 @@ func TestANewRoomIsWatchedAsSoonAsItIsKnown(t *testing.T) {
 	if err := b.queue.End(t.Context(), b.id, queue.Member{Room: seats[0].Room, ID: seats[0].Member}, "left"); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually(t, "one socket is closed", func() bool { _, open := s.count(); return open == 2 })
+	b.eventually(t, "one socket is closed", func() bool { return s.open() == 2 })
 }
 
 // What a replay brings is stored in batches, in order and once each.

@@ -1,0 +1,186 @@
+package remote_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"bellman.sh/desktop/internal/remote"
+)
+
+// accept answers calls with one token and refuses the others.
+func accept(good string) func(http.ResponseWriter, *http.Request, request) {
+	return func(w http.ResponseWriter, _ *http.Request, m request) {
+		if m.token != good {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if m.Method == "initialize" {
+			welcome(w, m)
+			return
+		}
+		reply(w, m, `{}`)
+	}
+}
+
+// A refused token is replaced once and the request sent again with its body.
+func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+	s := start(t, accept("new"))
+	tokens := &rotating{tokens: []string{"old", "new", "newer"}}
+	if _, err := call(t, client(t, s.URL, tokens)); err != nil {
+		t.Fatal(err)
+	}
+	if n := tokens.replaced(); n != 1 {
+		t.Errorf("replaced %d times", n)
+	}
+	if n := s.count("initialize"); n != 2 {
+		t.Errorf("initialize was sent %d times", n)
+	}
+}
+
+// A second 401 is the last word: no loop, and only the person can help.
+func TestASecondRefusalIsTheLastWord(t *testing.T) {
+	s := start(t, accept("none"))
+	tokens := &rotating{tokens: []string{"a", "b", "c", "d"}}
+	_, err := call(t, client(t, s.URL, tokens))
+	if !errors.Is(err, remote.ErrSignInNeeded) {
+		t.Errorf("got %v", err)
+	}
+	if n := tokens.replaced(); n != 1 || s.count("initialize") != 2 {
+		t.Errorf("replaced %d times, asked %d times", n, s.count("initialize"))
+	}
+}
+
+// A refresh that fails for the moment is no reason to sign in again: nothing
+// was sent, and the next call tries again (auth.md: transient failures never
+// open a browser).
+func TestARefreshThatFailsForTheMomentIsNoSignIn(t *testing.T) {
+	s := start(t, accept("good"))
+	tokens := &rotating{tokens: []string{"stale"}, err: errors.New("token endpoint answered 503")}
+	c := client(t, s.URL, tokens)
+	_, err := call(t, c)
+	if errors.Is(err, remote.ErrSignInNeeded) {
+		t.Fatalf("asked for a sign-in: %v", err)
+	}
+	if e := serviceError(t, err); e.Sent || e.Status != 0 || !strings.Contains(e.Error(), "503") {
+		t.Errorf("got %+v", e)
+	}
+	tokens.mu.Lock()
+	tokens.tokens = []string{"good"}
+	tokens.mu.Unlock()
+	if _, err := call(t, c); err != nil {
+		t.Error(err)
+	}
+}
+
+// A key is what it is: its refusal needs the person, and is not tried twice.
+func TestARefusedKeyIsNotTriedTwice(t *testing.T) {
+	s := start(t, accept("other"))
+	_, err := call(t, client(t, s.URL, remote.Key(secret)))
+	if !errors.Is(err, remote.ErrSignInNeeded) || strings.Contains(err.Error(), secret) {
+		t.Errorf("got %v", err)
+	}
+	if n := s.count("initialize"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// The token goes to the service's origin and nowhere else: a redirect is an
+// answer, not a way.
+func TestTheTokenGoesNowhereElse(t *testing.T) {
+	other := start(t, func(w http.ResponseWriter, _ *http.Request, m request) { reply(w, m, `{}`) })
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			s := start(t, func(w http.ResponseWriter, r *http.Request, m request) {
+				if m.Method == "initialize" {
+					welcome(w, m)
+					return
+				}
+				http.Redirect(w, r, other.URL+"/mcp", status)
+			})
+			c := client(t, s.URL, remote.Key(secret))
+			_, err := call(t, c)
+			if e := serviceError(t, err); e.Status != status {
+				t.Errorf("got %v", e)
+			}
+			if _, err := c.OpenSocket(t.Context(), "qs_1", 0); serviceError(t, err).Status != status {
+				t.Errorf("socket: %v", err)
+			}
+			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "text/plain", Size: 2, Body: strings.NewReader("hi")})
+			if serviceError(t, err).Status != status {
+				t.Errorf("upload: %v", err)
+			}
+		})
+	}
+	if n := len(other.requests("")) + other.count("tools/call"); n != 0 {
+		t.Errorf("the other origin was asked %d times", n)
+	}
+}
+
+// An upload streams, is named and typed as told, and is sent again once after
+// a refused token; its answer names the blob.
+func TestAnUploadIsReplayedAfterARefusedToken(t *testing.T) {
+	var got, path string
+	s := start(t, func(w http.ResponseWriter, r *http.Request, m request) {
+		if m.token != "new" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		got, path = string(body)+" "+r.Header.Get("Content-Type"), r.URL.String()
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"blob_id":"b1","bytes":5,"type":"text/plain","name":"x"}`)
+	})
+	c := client(t, s.URL, &rotating{tokens: []string{"old", "new"}})
+	blob, err := c.UploadBlob(t.Context(), remote.Upload{
+		Room: "qs/../1", Member: "m&1", Name: "é ?.txt", Type: "text/plain", Size: 5, Body: strings.NewReader("hello"),
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("hello")), nil },
+	})
+	if err != nil || blob != (remote.Blob{ID: "b1", Bytes: 5, Type: "text/plain", Name: "x"}) {
+		t.Fatalf("got %+v, %v", blob, err)
+	}
+	if got != "hello text/plain" || path != "/rooms/qs%2F..%2F1/blobs?member_id=m%261&name=%C3%A9+%3F.txt" {
+		t.Errorf("got %q at %s", got, path)
+	}
+}
+
+var errFile = errors.New("file became shorter")
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errFile }
+
+// Why an upload failed stays to be told: a refusal by its status and words, a
+// file by its own error.
+func TestAnUploadThatFails(t *testing.T) {
+	for name, row := range map[string]struct {
+		status       int
+		body, detail string
+		sent         bool
+	}{
+		"JSON":       {409, `{"error":"frozen","error_description":"the room is frozen"}`, "the room is frozen", false},
+		"text":       {413, "too\nlarge", "too large", false},
+		"crash":      {500, "", "", true},
+		"no blob id": {201, "{}", "the answer names no blob", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, func(w http.ResponseWriter, r *http.Request, _ request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(row.status)
+				_, _ = io.WriteString(w, row.body)
+			})
+			c := client(t, s.URL, remote.Key(secret))
+			_, err := c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Body: strings.NewReader("hi")})
+			if e := serviceError(t, err); e.Status != row.status || e.Detail != row.detail || e.Sent != row.sent {
+				t.Errorf("got %+v", e)
+			}
+			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Body: broken{}})
+			if !errors.Is(err, errFile) {
+				t.Errorf("a file that cannot be read: %v", err)
+			}
+		})
+	}
+}
