@@ -165,6 +165,9 @@ func TestKilledSignInIsTakenOver(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	eventually(t, "the waiter has a link of its own", func() bool { return a.Link() != link })
+	if n := len(r.browser.Opened()); n != 0 {
+		t.Errorf("browsers opened by the waiter: %d, want none", n)
+	}
 	// The port is the same one again; the nonce is not.
 	if p, err := r.browser.Get(t.Context(), link); err != nil || p.Status != 410 {
 		t.Errorf("dead process's link: status %d, err %v; want 410", p.Status, err)
