@@ -27,12 +27,25 @@
 // is by time, where an event's key is the later of its own time and the key of
 // its member's event before it.
 //
+// A sync of the agent's own is a replay from a cursor the agent names, so what
+// it repeats is no repeat of the queue's. Done takes what it handed over out of
+// the queue; when the process dies before that, the queue hands it out as well.
+//
 // # Who is alive
 //
 // Each open Queue is an owner: a row with a heartbeat and a lock file that is
 // locked while its process lives. An owner whose lock is free is dead at once;
 // one that is silent for the lease time by the observer's own monotonic clock
-// is taken for dead. Its leases, claims and syncs lapse. Should it wake, nothing
-// it still holds has any effect, and it goes on under a new identity. Clocks of
-// two processes are never compared.
+// is taken for dead. Its leases, claims and syncs lapse. Should it wake, its
+// leases are stale and its claims are no longer its to settle, and it goes on
+// under a new identity. Clocks of two processes are never compared.
+//
+// # What may happen to the file
+//
+// A file of another program or of a newer version is refused untouched. A
+// damaged one is set aside beside it, at opening or while it is in use, with
+// its memberships carried over; each goes on from before its first undelivered
+// event, which the room's log gives again. One that is removed while it is open
+// is written anew from the descriptors still held. On a full disk calls fail
+// with the reason and change nothing; acknowledgements are tried again.
 package queue
