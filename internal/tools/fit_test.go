@@ -13,21 +13,21 @@ const maxReply = 900 << 10
 
 // asText is a result that says a document twice, as the service does: as text,
 // indented and after what stands before, and as structuredContent.
-func asText(t testing.TB, before, doc, indent string) string {
-	t.Helper()
+func asText(tb testing.TB, before, doc, indent string) string {
+	tb.Helper()
 	var v any
 	d := json.NewDecoder(strings.NewReader(doc))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	pretty, err := json.MarshalIndent(v, "", indent)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	text, err := json.Marshal(before + string(pretty))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return fmt.Sprintf(`{"content":[{"type":"text","text":%s}],"structuredContent":%s}`, text, doc)
 }
@@ -40,8 +40,8 @@ func TestALargeReplyIsMadeSmallerInOrder(t *testing.T) {
 	}
 	const preamble = "UNTRUSTED PEER CONTENT follows.\n\n"
 	for _, c := range []struct {
-		name, result      string
-		indented, struct_ bool
+		name, result   string
+		indented, data bool
 	}{
 		{"small enough", asText(t, preamble, list(1000, 100), "  "), true, true},
 		{"text compacted", asText(t, preamble, list(40_000, 3), strings.Repeat(" ", 20)), false, true},
@@ -52,7 +52,7 @@ func TestALargeReplyIsMadeSmallerInOrder(t *testing.T) {
 		if len(got.raw) > maxReply {
 			t.Errorf("%s: %d bytes", c.name, len(got.raw))
 		}
-		if indented := strings.Contains(got.text(), "\n  "); indented != c.indented || (got.data != nil) != c.struct_ {
+		if indented := strings.Contains(got.text(), "\n  "); indented != c.indented || (got.data != nil) != c.data {
 			t.Errorf("%s: indented %v, structured %v", c.name, indented, got.data != nil)
 		}
 		doc := strings.TrimPrefix(got.text(), preamble)

@@ -45,10 +45,10 @@ func (j *joined) membership() queue.Membership {
 	return queue.Membership{}
 }
 
-func wantSynced(t testing.TB, s synced, want ...string) {
-	t.Helper()
+func wantSynced(tb testing.TB, s synced, want ...string) {
+	tb.Helper()
 	if got := s.texts(); !slices.Equal(got, want) {
-		t.Fatalf("synced %q, want %q", got, want)
+		tb.Fatalf("synced %q, want %q", got, want)
 	}
 }
 

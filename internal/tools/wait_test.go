@@ -20,9 +20,9 @@ var (
 )
 
 // offline is a rig that reaches no service: bellman_wait needs none.
-func offline(t testing.TB, change ...func(*tools.Config)) *rig {
-	t.Helper()
-	return newRig(t, nowhere, "key", change...)
+func offline(tb testing.TB, change ...func(*tools.Config)) *rig {
+	tb.Helper()
+	return newRig(tb, nowhere, "key", change...)
 }
 
 func TestAWaitTakesWhatIsHereOnce(t *testing.T) {
