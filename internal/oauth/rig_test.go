@@ -234,3 +234,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 	t.Fatalf("it never came to pass that %s", what)
 }
+
+// testLog writes to the test's own log.
+func testLog(t *testing.T) *slog.Logger {
+	t.Helper()
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
+}
