@@ -74,7 +74,7 @@ func startChromium(t *testing.T) *chromium {
 	_, _ = theirIn.Close(), theirOut.Close()
 	c := &chromium{t: t, in: in, out: bufio.NewReaderSize(out, 1<<20)}
 	t.Cleanup(func() {
-		c.do("", "Browser.close", nil)
+		_, _ = c.do("", "Browser.close", nil)
 		_ = cmd.Wait()
 		_, _ = in.Close(), out.Close()
 	})
