@@ -133,7 +133,7 @@ func mustToken(t *testing.T, s *oauth.Session) string {
 }
 
 // freePorts returns ports that were free a moment ago.
-func freePorts(t *testing.T, n int) []int {
+func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
