@@ -18,6 +18,7 @@ type serverInfo struct {
 	authorize *url.URL
 	token     *url.URL
 	register  *url.URL // nil when the issuer registers nobody
+	methods   []string // of client authentication; empty when the issuer does not say
 	issParam  bool     // the issuer promises `iss` in authorization responses
 }
 
@@ -72,7 +73,7 @@ func (s *Session) discover(ctx context.Context, pinnedIssuer, pinnedResource str
 	if err != nil {
 		return serverInfo{}, err
 	}
-	info := serverInfo{resource: doc.Resource, issuer: issuer, scope: scope, issParam: meta.IssParam}
+	info := serverInfo{resource: doc.Resource, issuer: issuer, scope: scope, methods: meta.Auth, issParam: meta.IssParam}
 	for _, e := range []struct {
 		name, raw string
 		to        **url.URL

@@ -123,7 +123,7 @@ func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
 			st.Epoch++
 		}
 		st.Issuer, st.Resource = f.info.issuer, f.info.resource
-		if f.lasting {
+		if f.lasting && f.client.auth.public() {
 			used := f.client
 			used.Used = true
 			st.setRegistration(f.info.issuer, used)
@@ -137,7 +137,7 @@ func (s *Session) conclude(ctx context.Context, f *flow, ans *answer) error {
 // the code back, and it lives for a minute.
 func (s *Session) redeem(ctx context.Context, f *flow, ans *answer) (*credential, error) {
 	for try := 1; ; try++ {
-		c, err := s.exchange(ctx, f.info, f.client.ClientID, f.loopback.redirect(), ans.code, ans.verifier)
+		c, err := s.exchange(ctx, f.info, f.client, f.loopback.redirect(), ans.code, ans.verifier)
 		g, refused := errors.AsType[*grantError](err)
 		if !refused || g.code != "temporarily_unavailable" || try == 3 || !pause(ctx, time.Duration(try)*time.Second) {
 			return c, err
@@ -198,7 +198,7 @@ func (s *Session) knownClient(ctx context.Context, f *flow, kept registration) (
 		}
 	}
 	reg, err := s.register(ctx, f.info, redirects)
-	if err != nil || !f.lasting {
+	if err != nil || !f.lasting || !reg.auth.public() {
 		return reg, err
 	}
 	return reg, s.keepRegistration(ctx, f.info.issuer, reg)

@@ -71,13 +71,17 @@ func errorCode(s string) string {
 }
 
 // exchange trades a code for tokens.
-func (s *Session) exchange(ctx context.Context, info serverInfo, clientID, redirect, code, verifier string) (*credential, error) {
+func (s *Session) exchange(ctx context.Context, info serverInfo, client registration, redirect, code, verifier string) (*credential, error) {
 	conf := oauth2.Config{
-		ClientID:    clientID,
-		RedirectURL: redirect,
+		ClientID:     client.ClientID,
+		ClientSecret: string(client.auth.Secret),
+		RedirectURL:  redirect,
 		// Finding the style out by trying would burn the code: the service
 		// consumes it before it looks at the client.
 		Endpoint: oauth2.Endpoint{TokenURL: info.token.String(), AuthStyle: oauth2.AuthStyleInParams},
+	}
+	if client.auth.Method == authBasic {
+		conf.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, s.wire.client)
 	tok, err := conf.Exchange(ctx, code, oauth2.VerifierOption(verifier), oauth2.SetAuthURLParam("resource", info.resource))
@@ -90,7 +94,7 @@ func (s *Session) exchange(ctx context.Context, info serverInfo, clientID, redir
 	if !strings.EqualFold(tok.Type(), "bearer") {
 		return nil, fmt.Errorf("the sign-in server gave a token of the kind %q", oneLine(tok.Type(), 32))
 	}
-	c := &credential{issuer: info.issuer, resource: info.resource, clientID: clientID, tokenURL: info.token.String()}
+	c := &credential{issuer: info.issuer, resource: info.resource, clientID: client.ClientID, client: client.auth, tokenURL: info.token.String()}
 	c.take(secret(tok.AccessToken), secret(tok.RefreshToken), s.now(), tok.ExpiresIn)
 	return c, nil
 }
@@ -122,7 +126,13 @@ func (n *seconds) UnmarshalJSON(b []byte) error {
 // *grantError means that nobody knows whether the server acted.
 func (s *Session) renewGrant(ctx context.Context, c *credential) (*credential, error) {
 	form := url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {string(c.refresh)}, "client_id": {c.clientID}, "resource": {c.resource},
+		"grant_type": {"refresh_token"}, "refresh_token": {string(c.refresh)}, "resource": {c.resource},
+	}
+	if c.client.Method != authBasic {
+		form.Set("client_id", c.clientID)
+	}
+	if c.client.Method == authPost {
+		form.Set("client_secret", string(c.client.Secret))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.tokenURL, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -130,6 +140,9 @@ func (s *Session) renewGrant(ctx context.Context, c *credential) (*credential, e
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
+	if c.client.Method == authBasic {
+		req.SetBasicAuth(url.QueryEscape(c.clientID), url.QueryEscape(string(c.client.Secret)))
+	}
 	r, err := s.wire.do(req)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ type credential struct {
 	issuer   string
 	resource string
 	clientID string
+	client   clientAuth
 	tokenURL string
 	refresh  secret
 	access   secret
@@ -22,13 +23,15 @@ type credential struct {
 	print    string // fingerprint of the access token, kept when the token is not
 }
 
-// item is the stored form of a credential (auth.md 4.5).
+// item is the stored form of a credential.
 type item struct {
 	Version  int    `json:"v"`
 	Gen      uint64 `json:"gen"`
 	Issuer   string `json:"iss"`
 	Resource string `json:"res"`
 	ClientID string `json:"cid"`
+	Method   string `json:"cm,omitempty"`
+	Proof    string `json:"cs,omitempty"` // the client's secret
 	TokenURL string `json:"te"`
 	Refresh  string `json:"rt,omitempty"`
 	Access   string `json:"at,omitempty"`
@@ -45,6 +48,7 @@ const itemVersion = 1
 func (c *credential) encode() ([]byte, error) {
 	it := item{
 		Version: itemVersion, Gen: c.gen, Issuer: c.issuer, Resource: c.resource, ClientID: c.clientID, TokenURL: c.tokenURL,
+		Method: c.client.Method, Proof: string(c.client.Secret),
 		Refresh: string(c.refresh), Access: string(c.access), Subject: c.subject, Print: c.print,
 	}
 	if !c.expiry.IsZero() {
@@ -82,6 +86,7 @@ func decodeItem(b []byte) *credential {
 	}
 	c := &credential{
 		gen: it.Gen, issuer: it.Issuer, resource: it.Resource, clientID: it.ClientID, tokenURL: it.TokenURL,
+		client:  clientAuth{Method: it.Method, Secret: secret(it.Proof)},
 		refresh: secret(it.Refresh), access: secret(it.Access), subject: it.Subject, print: it.Print,
 	}
 	if it.Expiry > 0 {

@@ -47,6 +47,9 @@ type registration struct {
 	// Used tells that a token was issued for it; until then the service
 	// forgets it after a day.
 	Used bool `json:"used"`
+	// auth holds a secret that a server gave although none was asked for; such
+	// a registration is never written here, only with the sign-in it is for.
+	auth clientAuth
 }
 
 const (

@@ -69,6 +69,9 @@ func (s *Server) issuerMetadata(w http.ResponseWriter, sw Switches) {
 	if sw.NoPKCE {
 		delete(doc, "code_challenge_methods_supported")
 	}
+	if sw.ClientAuth != "" {
+		doc["token_endpoint_auth_methods_supported"] = []string{sw.ClientAuth}
+	}
 	if sw.NoRegister {
 		delete(doc, "registration_endpoint")
 	}
@@ -138,11 +141,18 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.ledger.Registrations++
 	s.ledger.LastClient = body
-	s.clients[id] = &client{redirects: redirects, at: s.now()}
+	c := &client{redirects: redirects, at: s.now()}
+	s.clients[id] = c
+	got := map[string]any{
+		"client_id": id, "redirect_uris": redirects, "token_endpoint_auth_method": or(s.switches.ClientAuth, "none"), "client_id_issued_at": time.Now().Unix(),
+	}
+	if s.switches.ClientAuth != "" {
+		c.secret = token(24)
+		s.issued = append(s.issued, c.secret)
+		got["client_secret"] = c.secret
+	}
 	s.mu.Unlock()
-	answer(w, http.StatusCreated, map[string]any{
-		"client_id": id, "redirect_uris": redirects, "token_endpoint_auth_method": "none", "client_id_issued_at": time.Now().Unix(),
-	})
+	answer(w, http.StatusCreated, got)
 }
 
 func (s *Server) known(id string) *client {

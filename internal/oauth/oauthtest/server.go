@@ -61,6 +61,7 @@ type Switches struct {
 	Claim        any           // replaces the bellman claim
 	OpaqueToken  bool          // access tokens that are no JWT
 	RefuseAll    bool          // the resource refuses every token
+	ClientAuth   string        // clients get a secret and must show it this way
 }
 
 // Ledger is what was asked of the server, in order.
@@ -76,6 +77,7 @@ type Ledger struct {
 }
 
 type client struct {
+	secret    string // empty for a public client
 	redirects []string
 	used      bool
 	at        time.Time

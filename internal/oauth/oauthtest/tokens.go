@@ -26,34 +26,12 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, sw Switches) {
 	case <-r.Context().Done():
 	}
 	kind := form.Get("grant_type")
-	switch {
-	case sw.TokenMoved != "":
-		s.enter(kind, http.StatusTemporaryRedirect)
-		http.Redirect(w, r, sw.TokenMoved, http.StatusTemporaryRedirect)
+	if s.fault(w, r, kind, sw) {
 		return
-	case sw.TokenStatus != 0:
-		s.enter(kind, sw.TokenStatus)
-		if sw.RetryAfter != "" {
-			w.Header().Set("Retry-After", sw.RetryAfter)
-		}
-		if sw.TokenHTML {
-			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(sw.TokenStatus)
-			_, _ = w.Write([]byte("<html>gateway</html>"))
-			return
-		}
-		refuse(w, sw.TokenStatus, or(sw.TokenCode, "server_error"), "busy")
-		return
-	case sw.TokenError != "":
-		status := http.StatusBadRequest
-		if sw.TokenError == "invalid_client" {
-			status = http.StatusUnauthorized
-		}
-		if sw.ErrorAs200 {
-			status = http.StatusOK
-		}
-		s.enter(kind, status)
-		refuse(w, status, sw.TokenError, "as switched")
+	}
+	if !s.shown(r, sw.ClientAuth) {
+		s.enter(kind, http.StatusUnauthorized)
+		refuse(w, http.StatusUnauthorized, "invalid_client", "who are you?")
 		return
 	}
 	status, body, drop := s.grant(kind, form)
@@ -65,6 +43,70 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, sw Switches) {
 		return
 	}
 	answer(w, status, body)
+}
+
+// fault answers in the way that was switched on, if any was.
+func (s *Server) fault(w http.ResponseWriter, r *http.Request, kind string, sw Switches) bool {
+	switch {
+	case sw.TokenMoved != "":
+		s.enter(kind, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, sw.TokenMoved, http.StatusTemporaryRedirect)
+		return true
+	case sw.TokenStatus != 0:
+		s.enter(kind, sw.TokenStatus)
+		if sw.RetryAfter != "" {
+			w.Header().Set("Retry-After", sw.RetryAfter)
+		}
+		if sw.TokenHTML {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(sw.TokenStatus)
+			_, _ = w.Write([]byte("<html>gateway</html>"))
+			return true
+		}
+		refuse(w, sw.TokenStatus, or(sw.TokenCode, "server_error"), "busy")
+		return true
+	case sw.TokenError != "":
+		status := http.StatusBadRequest
+		if sw.TokenError == "invalid_client" {
+			status = http.StatusUnauthorized
+		}
+		if sw.ErrorAs200 {
+			status = http.StatusOK
+		}
+		s.enter(kind, status)
+		refuse(w, status, sw.TokenError, "as switched")
+		return true
+	}
+	return false
+}
+
+// shown reports whether the client shows its secret the way it must, and
+// none in any other way.
+func (s *Server) shown(r *http.Request, method string) bool {
+	id, secret, basic := r.BasicAuth()
+	if basic {
+		id, _ = url.QueryUnescape(id)
+		secret, _ = url.QueryUnescape(secret)
+		if r.PostForm.Has("client_secret") {
+			return false
+		}
+	} else {
+		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[id]
+	switch method {
+	case "":
+		return !basic && secret == ""
+	case "client_secret_basic":
+		// x/oauth2 sends no client_id beside the header, so the grant takes it
+		// from there.
+		r.PostForm.Set("client_id", id)
+		return basic && c != nil && secret == c.secret
+	default:
+		return !basic && c != nil && secret == c.secret
+	}
 }
 
 func (s *Server) enter(kind string, status int) {
