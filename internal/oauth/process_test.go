@@ -130,12 +130,10 @@ func TestSixProcessesShareOneRefresh(t *testing.T) {
 	}
 }
 
-// The process that signs in is killed: one that waits for it takes over with
-// a link of its own, and opens no second browser. The dead process's link
-// leads nowhere, and following it disturbs nobody.
-func TestKilledSignInIsTakenOver(t *testing.T) {
-	r := newRig(t)
-	r.store = oauth.FileStore(oauth.CredentialFile(r.dir, r.as.Resource()))
+// signInElsewhere begins a sign-in in a process of its own, and returns the
+// link it shows and how to kill it.
+func (r *rig) signInElsewhere(t *testing.T) (link string, kill func()) {
+	t.Helper()
 	cmd := r.child(t, "signin")
 	out, err := cmd.StderrPipe()
 	if err != nil {
@@ -144,7 +142,6 @@ func TestKilledSignInIsTakenOver(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var link string
 	lines := bufio.NewScanner(out)
 	for link == "" && lines.Scan() {
 		link, _ = strings.CutPrefix(lines.Text(), "link ")
@@ -152,6 +149,56 @@ func TestKilledSignInIsTakenOver(t *testing.T) {
 			link = ""
 		}
 	}
+	return link, func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+	}
+}
+
+// deadSignIn leaves what a process leaves that was killed while it waited for
+// the browser, and returns its link.
+func (r *rig) deadSignIn(t *testing.T) string {
+	t.Helper()
+	link, kill := r.signInElsewhere(t)
+	kill()
+	return link
+}
+
+// A copy that joins in while another one has taken over and has no link yet
+// is not shown the dead process's link for it.
+func TestDeadLinkIsNotShownAgain(t *testing.T) {
+	r := newRig(t)
+	dead := r.deadSignIn(t)
+	store := &sharedStore{block: make(chan struct{})}
+	r.store = store
+	first, second := r.open(t), r.open(t)
+	begun := make(chan error, 1)
+	go func() {
+		_, err := first.SignIn(t.Context())
+		begun <- err
+	}()
+	eventually(t, "the first has its turn", func() bool { return store.reads() == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if a, err := second.SignIn(ctx); err == nil {
+		t.Errorf("shown %q while there is no link; the dead one is %q", a.Link(), dead)
+	}
+	close(store.block)
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	r.finishes(t, r.begun(t, second))
+}
+
+// The process that signs in is killed: one that waits for it takes over with
+// a link of its own, and opens no second browser. The dead process's link
+// leads nowhere, and following it disturbs nobody.
+func TestKilledSignInIsTakenOver(t *testing.T) {
+	r := newRig(t)
+	r.store = oauth.FileStore(oauth.CredentialFile(r.dir, r.as.Resource()))
+	link, kill := r.signInElsewhere(t)
 	s := r.open(t)
 	a, err := s.SignIn(t.Context())
 	if err != nil {
@@ -160,10 +207,7 @@ func TestKilledSignInIsTakenOver(t *testing.T) {
 	if a.Link() != link || !a.Opened() {
 		t.Errorf("joined link %q (opened %v), want the other process's %q", a.Link(), a.Opened(), link)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
+	kill()
 	eventually(t, "the waiter has a link of its own", func() bool { return a.Link() != link })
 	if n := len(r.browser.Opened()); n != 0 {
 		t.Errorf("browsers opened by the waiter: %d, want none", n)
