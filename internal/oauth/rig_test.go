@@ -95,6 +95,18 @@ func (r *rig) noSecrets(t *testing.T, place, text string) {
 	}
 }
 
+// removeState takes the state file away.
+func (r *rig) removeState(t *testing.T) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(r.dir, "signin", "*", "state.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("state files: %v, %v", found, err)
+	}
+	if err := os.Remove(found[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // signIn signs in through the browser.
 func (r *rig) signIn(t *testing.T, s *oauth.Session) {
 	t.Helper()
@@ -133,13 +145,13 @@ func mustToken(t *testing.T, s *oauth.Session) string {
 }
 
 // freePorts returns ports that were free a moment ago.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
+func freePorts(tb testing.TB, n int) []int {
+	tb.Helper()
 	var ports []int
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		defer ln.Close()
 		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
