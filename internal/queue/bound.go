@@ -54,7 +54,7 @@ func (q *Queue) pauseIfFull(ctx context.Context, c *conn, room int64, l load, fr
 func (q *Queue) resumeDrained(ctx context.Context, c *conn) (bool, error) {
 	type paused struct{ room, events, bytes int64 }
 	var rooms []paused
-	err := c.each(ctx, "select id, paused_events, paused_bytes from room where paused_events is not null", nil,
+	err := c.each(ctx, "select id, paused_events, paused_bytes from room where paused_events > 0", nil,
 		func(scan func(...any) error) error {
 			var p paused
 			err := scan(&p.room, &p.events, &p.bytes)

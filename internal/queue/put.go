@@ -53,14 +53,16 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 }
 
 // seatQuery looks at a room, at one of its members and at what it holds at
-// once: a Put of one event is mostly the cost of its statements.
+// once: a Put of one event is mostly the cost of its statements. Without the
+// plus, SQLite would prepare it again for every room, to see whether a partial
+// index serves that one better.
 const seatQuery = `select r.owner is ?1 and r.epoch = ?2 and exists (select 1 from owner o where o.id = r.owner),
 	coalesce(max(m.id) filter (where m.name = ?3), 0),
 	coalesce(max(m.fetched) filter (where m.name = ?3), 0),
 	coalesce(max(m.last_key) filter (where m.name = ?3), 0),
 	exists (select 1 from handed h join member n on n.id = h.member where n.room = r.id),
 	coalesce(sum(m.events), 0), coalesce(sum(m.bytes), 0), t.events, t.bytes
-	from room r join total t on t.id = 1 left join member m on m.room = r.id where r.id = ?4 group by r.id`
+	from room r join total t on t.id = 1 left join member m on m.room = r.id where r.id = +?4 group by r.id`
 
 // seat finds the member and refuses a stale lease.
 func (q *Queue) seat(ctx context.Context, c *conn, l Lease, member string) (seat, error) {

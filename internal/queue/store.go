@@ -205,17 +205,22 @@ func (s *store) noted(err error) error {
 	return err
 }
 
-// transact runs what in one IMMEDIATE transaction (_txlock in the DSN).
+// transact runs what in one IMMEDIATE transaction: one that begins as a reader
+// and then writes is refused at once when another process has written, whatever
+// the busy timeout. It says begin and commit itself, because a transaction of
+// database/sql starts a goroutine, and that is a good part of what a Put costs.
 func (c *conn) transact(ctx context.Context, what func(context.Context, *conn) error) error {
-	tx, err := c.c.BeginTx(ctx, nil)
+	if _, err := c.exec(ctx, "begin immediate"); err != nil {
+		return err
+	}
+	err := what(ctx, c)
+	if err == nil {
+		_, err = c.exec(ctx, "commit")
+	}
 	if err != nil {
-		return err
+		_, _ = c.exec(ctx, "rollback") // on a full disk SQLite has rolled back by itself
 	}
-	if err := what(ctx, c); err != nil {
-		_ = tx.Rollback() // on a full disk SQLite has rolled back by itself
-		return err
-	}
-	return tx.Commit()
+	return err
 }
 
 // read runs what on a reading connection, outside any transaction.

@@ -20,7 +20,9 @@ create table room (
   paused_bytes  integer,
   unique (identity, name)
 ) strict;
-create index room_paused on room (id) where paused_events is not null;
+-- Not "is not null": SQLite would prepare every look for one room again, to see
+-- whether this index serves it.
+create index room_paused on room (id) where paused_events > 0;
 
 -- fetched is how far the watch has read. events, bytes and urgent count the
 -- rows of event. head and first are the sort key and the cursor of the lowest
