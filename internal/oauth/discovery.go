@@ -58,9 +58,11 @@ func (s *Session) discover(ctx context.Context, pinnedIssuer, pinnedResource str
 	if pinnedIssuer != "" && slices.Contains(doc.Issuers, pinnedIssuer) {
 		issuer = pinnedIssuer
 	}
-	if pinnedIssuer != "" && issuer != pinnedIssuer || pinnedResource != "" && doc.Resource != pinnedResource {
-		return serverInfo{}, fmt.Errorf("%w: it was %s and is now said to be %s; nothing was sent there; if this is right, sign out with \"bellman-bridge logout\" and sign in again",
-			errIssuerChanged, oneLine(pinnedIssuer, 200), oneLine(issuer, 200))
+	for _, pin := range []struct{ was, is string }{{pinnedIssuer, issuer}, {pinnedResource, doc.Resource}} {
+		if pin.was != "" && pin.is != pin.was {
+			return serverInfo{}, fmt.Errorf("%w: it was %s and is now said to be %s; nothing was sent there; if this is right, sign out with \"bellman-bridge logout\" and sign in again",
+				errIssuerChanged, oneLine(pin.was, 200), oneLine(pin.is, 200))
+		}
 	}
 	at, err := parseURL(issuer)
 	if err != nil {

@@ -34,10 +34,13 @@ func (s *Session) throughBrowser(ctx context.Context, a *Attempt, asked bool) er
 	before := s.readRecord()
 	rec := record{ID: random(12), PID: os.Getpid(), Link: f.loopback.link(), QuietUntil: before.QuietUntil}
 	if s.cfg.Open != nil && (asked || !before.quiet(s.now())) {
+		opening := rec
+		opening.Opened, opening.QuietUntil = true, s.now().Add(quietTime)
+		s.note(opening) // First: a process killed right after it must not be followed by a second tab.
 		if err := s.cfg.Open(preparing, rec.Link); err != nil {
 			s.log.Warn("browser could not be opened", "cause", err)
 		} else {
-			rec.Opened, rec.QuietUntil = true, s.now().Add(quietTime)
+			rec = opening
 		}
 	}
 	if !rec.Opened {
@@ -278,8 +281,14 @@ func (s *Session) SignOut(ctx context.Context) error {
 	deleting, cancel := context.WithTimeout(ctx, promptLimit)
 	defer cancel()
 	err = s.cfg.Store.Delete(deleting)
+	// A sign-in that an earlier run kept in a store which this one cannot use,
+	// a keychain that is locked now, is out of reach and must not count again.
+	left := st.Backend
+	if st.SignedOut || left == s.cfg.Store.Name() {
+		left = ""
+	}
 	st.Issuer, st.Resource = "", ""
-	if !s.fleeting() {
+	if !s.fleeting() || left != "" {
 		st.Gen++
 		st.Epoch++
 		st.SignedOut = true
@@ -289,6 +298,9 @@ func (s *Session) SignOut(ctx context.Context) error {
 	s.announceFleeting()
 	if err != nil {
 		return fmt.Errorf("delete the sign-in in the %s: %w", s.cfg.Store.Name(), err)
+	}
+	if left != "" {
+		return fmt.Errorf("the sign-in in the %s counts as none from now on, but could not be deleted there", left)
 	}
 	s.log.Info("signed out")
 	return nil

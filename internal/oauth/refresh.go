@@ -87,6 +87,7 @@ func (s *Session) adopt(c *credential, st state, info fs.FileInfo) *credential {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded && st.Gen < s.gen {
+		s.seen = info // A state file that was taken away must not cost a read of the store each time.
 		return s.cred
 	}
 	newer := c != nil && s.cred != nil && c.gen > s.cred.gen

@@ -155,7 +155,7 @@ func ItemName(server, profile string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	return strings.ToValidUTF8(name[:80], "") + "…" + hex.EncodeToString(sum[:16])
+	return strings.ToValidUTF8(name[:80], "") + "~" + hex.EncodeToString(sum[:16])
 }
 
 // CredentialFile returns the path FileStore should use for a server.

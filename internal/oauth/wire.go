@@ -174,7 +174,7 @@ func (w *wire) do(req *http.Request) (reply, error) {
 	}
 	defer resp.Body.Close()
 	r := reply{status: resp.StatusCode, header: resp.Header}
-	if resp.Header.Get("Content-Type") == "text/event-stream" {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return r, nil // A stream may never end, and holds nothing for us.
 	}
 	if r.body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocument+1)); err != nil {

@@ -1,0 +1,90 @@
+package oauth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"bellman.sh/desktop/internal/oauth"
+)
+
+// Signing out while the keychain cannot be used, so that this process has only
+// its memory, says that an item stays behind; and the item counts as none when
+// the keychain is back.
+func TestSignOutReachesAnItemOutOfReach(t *testing.T) {
+	r := newRig(t)
+	r.signIn(t, r.open(t))
+	without := r.open(t, func(c *oauth.Config) { c.Store = oauth.MemoryStore() })
+	if err := without.SignOut(t.Context()); err == nil || !strings.Contains(err.Error(), "keychain") {
+		t.Errorf("SignOut: %v, want to be told about the item in the keychain", err)
+	}
+	back := r.open(t)
+	if _, err := back.Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Errorf("Token once the keychain is back: %v, want ErrSignInNeeded", err)
+	}
+	if id, ok := back.Identity(); ok {
+		t.Errorf("Identity still reports %v", id)
+	}
+	if err := without.SignOut(t.Context()); err != nil {
+		t.Errorf("SignOut again: %v", err)
+	}
+}
+
+// A sign-in that lives in memory goes through everything that one in a
+// keychain does, beside an older one that was signed out, and leaves nothing
+// for the next process.
+func TestSignInInMemory(t *testing.T) {
+	r := newRig(t)
+	kept := r.open(t)
+	r.signIn(t, kept)
+	if err := kept.SignOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	memory := func(c *oauth.Config) { c.Store = oauth.MemoryStore() }
+	s := r.open(t, memory)
+	changed := s.Changed()
+	r.signIn(t, s)
+	<-changed
+	tok := mustToken(t, s)
+	for range 2 {
+		fresh, err := s.Replace(t.Context(), tok)
+		if err != nil || fresh == tok || r.call(t, fresh) != 200 {
+			t.Fatalf("Replace: same token %v, err %v", fresh == tok, err)
+		}
+		tok = fresh
+	}
+	if id, ok := s.Identity(); !ok || id.Label != "jesse@example.dev" {
+		t.Errorf("Identity: %v, %v", id, ok)
+	}
+	if _, ok := r.open(t).Identity(); ok {
+		t.Error("another process is told of a sign-in that it does not have")
+	}
+	if _, err := r.open(t, memory).Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Errorf("Token of the next process: %v, want ErrSignInNeeded", err)
+	}
+	r.as.RevokeAll()
+	if _, err := s.Replace(t.Context(), tok); !errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Errorf("Replace of a dead one: %v, want ErrSignInNeeded", err)
+	}
+	r.signIn(t, s)
+	if got := r.call(t, mustToken(t, s)); got != 200 {
+		t.Errorf("call after signing in again: status %d", got)
+	}
+}
+
+// A state file that was taken away does not make every call read the
+// keychain.
+func TestStateFileTakenAway(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	r.removeState(t)
+	mustToken(t, s)
+	before := r.store.(*sharedStore).reads()
+	for range 20 {
+		mustToken(t, s)
+	}
+	if n := r.store.(*sharedStore).reads() - before; n != 0 {
+		t.Errorf("store reads: %d, want none", n)
+	}
+}
