@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,22 +62,26 @@ func startChromium(t *testing.T) *chromium {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), path, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	home, err := os.MkdirTemp("", "chromium") //nolint:usetesting // Its helpers may write for a moment after it has ended.
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--no-proxy-server", "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
 		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // File descriptors 3 and 4.
-	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = theirIn.Close(), theirOut.Close()
 	c := &chromium{t: t, in: in, out: bufio.NewReaderSize(out, 1<<20)}
 	t.Cleanup(func() {
-		_, _ = c.do("", "Browser.close", nil)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // It and its helpers, which are of its group.
 		_ = cmd.Wait()
 		_, _ = in.Close(), out.Close()
+		eventually(t, "the browser's files are gone", func() bool { return os.RemoveAll(home) == nil })
 	})
 	if err := out.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
