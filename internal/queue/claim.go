@@ -1,9 +1,10 @@
 package queue
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,24 +65,9 @@ type supply struct {
 	taken  []row
 }
 
-// supplies is a heap by the key of the next row.
-type supplies []*supply
-
-func (s supplies) Len() int      { return len(s) }
-func (s supplies) Swap(a, b int) { s[a], s[b] = s[b], s[a] }
-func (s supplies) Less(a, b int) bool {
-	return s[a].head < s[b].head || (s[a].head == s[b].head && s[a].id < s[b].id)
-}
-
-// Push implements heap.Interface.
-func (s *supplies) Push(x any) { *s = append(*s, x.(*supply)) }
-
-// Pop implements heap.Interface.
-func (s *supplies) Pop() any {
-	old := *s
-	last := old[len(old)-1]
-	*s = old[:len(old)-1]
-	return last
+// bySupply orders members by the key of their next row.
+func bySupply(a, b *supply) int {
+	return cmp.Or(cmp.Compare(a.head, b.head), cmp.Compare(a.id, b.id))
 }
 
 // next returns the member's next row, reading ahead in growing steps.
@@ -111,32 +97,34 @@ func pick(ctx context.Context, c *conn, id Identity, f Filter, lim Limit) (from,
 	if n <= 0 {
 		n = -1 // SQLite's no limit
 	}
-	var h supplies
+	var line []*supply // in the order of bySupply
 	// No more members can take part than the batch has places.
 	err = c.each(ctx, "select m.id, r.name, m.name, m.head"+fromMembers+where+unheld+" order by m.head, m.id limit ?",
 		append(args, n), func(scan func(...any) error) error {
 			s := &supply{last: -1}
 			err := scan(&s.id, &s.member.Room, &s.member.ID, &s.head)
-			h = append(h, s)
+			line = append(line, s)
 			return err
 		})
 	if err != nil {
 		return nil, nil, err
 	}
 	var bytes int64
-	for len(h) > 0 && (lim.Events <= 0 || len(order) < lim.Events) {
-		s := h[0]
+	for len(line) > 0 && (lim.Events <= 0 || len(order) < lim.Events) {
+		s := line[0]
 		r, ok, err := s.next(ctx, c)
 		if err != nil {
 			return nil, nil, err
 		}
 		if !ok {
-			heap.Pop(&h)
+			line = line[1:]
 			continue
 		}
 		if s.head < r.key { // its turn comes later
 			s.head = r.key
-			heap.Fix(&h, 0)
+			at, _ := slices.BinarySearchFunc(line[1:], s, bySupply)
+			copy(line, line[1:at+1])
+			line[at] = s
 			continue
 		}
 		bytes += r.size

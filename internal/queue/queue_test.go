@@ -195,3 +195,109 @@ func TestAWaitThatRunsOutIsNoError(t *testing.T) {
 		}
 	}
 }
+
+// A recall that comes too late does nothing, and the rows are gone; one that
+// comes before the acknowledgement is a release.
+func TestARecallHasItsTime(t *testing.T) {
+	q, err := queue.OpenWith(t.Context(), filepath.Join(t.TempDir(), "queue.db"), slog.New(slog.DiscardHandler),
+		queue.Settings{Keep: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	fill(t, q)
+	b := claim(t, q)
+	if err := q.Recall(t.Context(), b.Token); err != nil {
+		t.Fatal(err)
+	}
+	b = claim(t, q)
+	wantCursors(t, b, 3, 4, 5)
+	if !b.Deliveries[0].Redelivered {
+		t.Error("not flagged")
+	}
+	if err := q.Ack(t.Context(), b.Token); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{b.Token, "", "x", "1.2", b.Token + "0"} {
+		if err := q.Recall(t.Context(), token); err != nil {
+			t.Errorf("recall %q: %v", token, err)
+		}
+	}
+	wantCursors(t, claim(t, q))
+	if err := q.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What one process changes, the others are told.
+func TestAChangeInAnotherProcessIsSignalled(t *testing.T) {
+	dir := t.TempDir()
+	q, other := open(t, dir), open(t, dir)
+	for _, c := range []struct {
+		what   string
+		change func() error
+	}{
+		{"touch", func() error { _, err := q.Touch(t.Context(), me, seat, 0); return err }},
+		{"end", func() error { return q.End(t.Context(), me, seat, "left") }},
+		{"resume", func() error { return q.Resume(t.Context(), me, seat) }},
+		{"lease", func() error { _, err := q.Lease(t.Context(), me, seat.Room); return err }},
+	} {
+		changed := other.Changed()
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s was not signalled", c.what)
+		}
+	}
+}
+
+// An end has its first reason, hands out what it has, and can be lifted.
+func TestAnEndedMembershipStillHandsOut(t *testing.T) {
+	q := open(t, t.TempDir())
+	fill(t, q)
+	for _, reason := range []string{"closed", "left"} {
+		if err := q.End(t.Context(), me, seat, reason); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if added, err := q.Touch(t.Context(), me, seat, 0); err != nil || added {
+		t.Errorf("touch: added %v, %v; want it to stay ended", added, err)
+	}
+	ended := func() string {
+		t.Helper()
+		list, err := q.Memberships(t.Context(), me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			if m.Member == seat {
+				return m.Ended
+			}
+		}
+		return "unknown"
+	}
+	if got := ended(); got != "closed" {
+		t.Errorf("ended %q, want the first reason", got)
+	}
+	b := claim(t, q)
+	wantCursors(t, b, 3, 4, 5)
+	if len(b.Next) != 2 {
+		t.Errorf("next %+v; want the living member and the one of the batch", b.Next)
+	}
+	if err := q.Resume(t.Context(), me, seat); err != nil {
+		t.Fatal(err)
+	}
+	if got := ended(); got != "" {
+		t.Errorf("ended %q after resume", got)
+	}
+}
