@@ -127,6 +127,7 @@ func readPage(m queue.Member, result object) page {
 // handOver makes the reply fit, and ties what it hands over to its receipt.
 func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
 	p := readPage(y.m, r.structured)
+	alive := p.end == ""
 	answer := Answer{Result: r.fit()}
 	if len(answer.Result) > maxReply {
 		if last, cut := r.cutEvents(); cut {
@@ -148,7 +149,7 @@ func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
 		return answer
 	}
 	b.touch(noteCtx, o, y.m, y.since)
-	if p.end == "" {
+	if alive {
 		b.revive(noteCtx, o, have)
 	}
 	if y.note == nil {

@@ -90,8 +90,15 @@ func uploadArguments(params json.RawMessage) (uploadArgs, error) {
 
 // sendFile uploads, through a sign-in if one is needed.
 func (b *Bridge) sendFile(ctx context.Context, c Call, a uploadArgs, f *os.File, size int64) (remote.Blob, *Answer) {
-	var shorter atomic.Bool
-	body := func() io.ReadCloser { return io.NopCloser(b.fileBody(c, f, size, &shorter)) }
+	var shorter, over atomic.Bool
+	defer over.Store(true) // the transport may read on for a moment, but the call's progress ends with it
+	body := func() io.ReadCloser {
+		return io.NopCloser(&fileReader{r: io.NewSectionReader(f, 0, size), size: size, shorter: &shorter, report: func(at int64) {
+			if c.Progress != nil && !over.Load() {
+				b.progress(c.Progress, float64(at), float64(size), "Uploading")
+			}
+		}})
+	}
 	post := func() (remote.Blob, error) {
 		return b.cfg.Remote.UploadBlob(ctx, remote.Upload{
 			Room: a.SessionID, Member: a.MemberID, Name: filepath.Base(a.Path), Type: mediaType(a.Path), Size: size,
@@ -133,19 +140,11 @@ func uploadRefusal(path string, shorter bool, err error) Answer {
 
 var errShorter = errors.New("file became shorter")
 
-// fileBody reads exactly size bytes of f, whatever becomes of the file, and
-// reports progress. A file that ends before is noted in shorter.
-func (b *Bridge) fileBody(c Call, f io.ReaderAt, size int64, shorter *atomic.Bool) io.Reader {
-	return &fileReader{r: io.NewSectionReader(f, 0, size), size: size, shorter: shorter, report: func(at int64) {
-		if c.Progress != nil {
-			b.progress(c.Progress, float64(at), float64(size), "Uploading")
-		}
-	}}
-}
-
 // progressStep is how many bytes lie between two progress reports.
 const progressStep = 1 << 20
 
+// fileReader reads exactly size bytes, whatever becomes of the file, and reports
+// how far it is. A file that ends before is noted in shorter.
 type fileReader struct {
 	r        io.Reader
 	at, size int64

@@ -1,0 +1,97 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"bellman.sh/desktop/internal/hub/hubtest"
+	"bellman.sh/desktop/internal/queue"
+	"bellman.sh/desktop/internal/tools"
+)
+
+// seats is what the queue has been told of, with where each watch starts.
+func (r *rig) seats() map[queue.Member]int64 {
+	r.t.Helper()
+	all, err := r.queue.Memberships(r.t.Context(), jesse)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	seats := map[queue.Member]int64{}
+	for _, m := range all {
+		seats[m.Member] = m.Fetched
+	}
+	return seats
+}
+
+// A room is noted by the calls that show a seat in it, each from its own
+// cursor, and by no other.
+func TestWhichCallsNoteARoom(t *testing.T) {
+	h := hubtest.Start(t)
+	owner := h.As(hubtest.Peer).Open(t, nil)
+	owner.Send(t, "progress", hubtest.Args{"note": "alone so far"})
+	r := newRig(t, h.URL+"/mcp", hubtest.Jesse)
+	var preview struct {
+		Token string `json:"connect_token"`
+	}
+	r.ok("bellman_connect", args{"join_code": owner.Code}, &preview)
+	if n := len(r.seats()); n != 0 {
+		t.Fatalf("a preview noted %d rooms", n)
+	}
+	var seat struct {
+		SessionID string `json:"session_id"`
+		MemberID  string `json:"member_id"`
+		Cursor    int64
+	}
+	r.ok("bellman_confirm", args{"connect_token": preview.Token, "brief": hubtest.Brief("g")}, &seat)
+	m := queue.Member{Room: seat.SessionID, ID: seat.MemberID}
+	if at, known := r.seats()[m]; !known || at != seat.Cursor || at == 0 {
+		t.Errorf("confirmed at %d, noted %v from %d", seat.Cursor, known, at)
+	}
+
+	other := newRig(t, h.URL+"/mcp", hubtest.Jesse) // a machine that has not seen the seat
+	ref := args{"room_id": m.Room, "member_id": m.ID}
+	for _, tool := range []string{"bellman_rooms", "bellman_surface", "bellman_audit"} {
+		other.ok(tool, ref, nil)
+	}
+	other.call("bellman_invite", ref)
+	other.call("bellman_evict", args{"session_id": m.Room, "member_id": owner.Member})
+	other.refused("bellman_send", args{"session_id": m.Room, "member_id": m.ID, "type": "message", "payload": args{}, "ref_id": 7})
+	if n := len(other.seats()); n != 0 {
+		t.Fatalf("calls that show no seat noted %v", other.seats())
+	}
+	var sent struct{ Cursor int64 }
+	other.ok("bellman_send", args{"room_id": m.Room, "member_id": m.ID, "type": "message", "payload": args{"text": "x"}}, &sent)
+	if at, known := other.seats()[m]; !known || at != sent.Cursor {
+		t.Errorf("sent at %d, noted %v from %d", sent.Cursor, known, at)
+	}
+	owner.Say(t, "y")
+	other.ok("bellman_send", args{"session_id": m.Room, "member_id": m.ID, "type": "message", "payload": args{"text": "z"}}, nil)
+	if at := other.seats()[m]; at != sent.Cursor {
+		t.Errorf("a second send moved the watch to %d", at)
+	}
+}
+
+// Whatever arguments a local tool gets, it answers with JSON a host can read.
+func FuzzLocalArguments(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `[]`, `{"wait_seconds":0}`, `{"wait_seconds":-1e308,"session_id":null}`, `{"path":"../../etc/passwd","key":"k","member_id":"m","room_id":"r"}`,
+		`{"path":"/","path":7}`, `{"placement":{"x":1e999}}`,
+	} {
+		f.Add(seed)
+	}
+	root := f.TempDir()
+	r := offline(f, func(c *tools.Config) { c.Upload.Root = root })
+	r.who.Store(nil) // so that no wait waits
+	f.Fuzz(func(t *testing.T, given string) {
+		if !json.Valid([]byte(given)) {
+			return
+		}
+		for _, tool := range []string{"bellman_wait", "bellman_whoami", "bellman_upload"} {
+			p := json.RawMessage(`{"name":"` + tool + `","arguments":` + given + `}`)
+			a := r.Handle(t.Context(), tools.Call{Method: "tools/call", Tool: tool, Params: p})
+			if a.Error != nil || !json.Valid(a.Result) {
+				t.Fatalf("%s %s: %s %+v", tool, given, a.Result, a.Error)
+			}
+		}
+	})
+}
