@@ -10,10 +10,16 @@ import (
 	"strings"
 )
 
+// maxAddress keeps what a server says out of errors by the megabyte.
+const maxAddress = 2048
+
 // parseURL reads an absolute http or https URL. Plain http is for loopback
 // hosts only; user information, a fragment and control characters are refused
 // everywhere.
 func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxAddress {
+		return nil, fmt.Errorf("the address is longer than %d bytes", maxAddress)
+	}
 	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return nil, errors.New("the address holds a space, a control character or a backslash")
 	}

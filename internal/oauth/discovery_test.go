@@ -58,6 +58,7 @@ func TestMetadataIsNotBelieved(t *testing.T) {
 		"issuer in the cloud":      {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "https://169.254.169.254" }, "private address"},
 		"issuer in plain http":     {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "http://login.example" }, "plain http"},
 		"issuer with a user":       {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "https://a:b@login.example" }, "user name"},
+		"issuer without end":       {func(s *oauthtest.Switches, as *oauthtest.Server) { s.Issuer = as.URL + "/" + strings.Repeat("a", 5000) }, "longer than"},
 		"issuer is a file":         {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "file:///etc/passwd" }, "https://"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -191,7 +191,7 @@ func (l *loopback) begin(w http.ResponseWriter, r *http.Request, nonce string) {
 }
 
 // follow returns the visit of nonce when this browser may have it: it is the
-// first one, or the one that had it before. fresh is the link that takes the
+// only one that ever asked for it. fresh is the link that takes the
 // place of one that has just been used.
 func (l *loopback) follow(nonce string, r *http.Request) (v *visit, fresh string) {
 	l.mu.Lock()
@@ -205,6 +205,9 @@ func (l *loopback) follow(nonce string, r *http.Request) (v *visit, fresh string
 		}
 		if have.browser != "" {
 			if !l.holds(r, have) {
+				// Two browsers have the link, and one of them is not the person's:
+				// neither may finish it.
+				have.state, have.browser = random(32), random(32)
 				return nil, ""
 			}
 			return have, ""

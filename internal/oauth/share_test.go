@@ -40,6 +40,35 @@ func TestRefreshDuringCloseIsWritten(t *testing.T) {
 	}
 }
 
+// A call that is given up on in the middle of a refresh does not take the new
+// pair with it.
+func TestCancelledCallerLosesNoPair(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	old := mustToken(t, s)
+	r.as.Forget()
+	r.as.Set(func(sw *oauthtest.Switches) { sw.TokenDelay = 300 * time.Millisecond })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Replace(ctx, old)
+		done <- err
+	}()
+	eventually(t, "the refresh token is on its way", func() bool { return len(r.as.Ledger().TokenForms) == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Replace: %v, want context.Canceled", err)
+	}
+	fresh, err := s.Replace(t.Context(), old)
+	if err != nil || r.call(t, fresh) != 200 {
+		t.Errorf("Replace again: %v", err)
+	}
+	if got := r.as.Ledger().Grants; !slices.Equal(got, []string{"refresh_token:200"}) {
+		t.Errorf("grants: %v, want one refresh", got)
+	}
+}
+
 // A person who takes their time at one server holds up nothing at another,
 // and the two sign-ins share nothing.
 func TestServersDoNotWaitForOneAnother(t *testing.T) {

@@ -163,6 +163,9 @@ func TestCallbackOfAnotherBrowserIsRefused(t *testing.T) {
 		t.Errorf("victim follows the used link: status %d, err %v; want 410", p.Status, err)
 	}
 	eventually(t, "a new link takes the used one's place", func() bool { return a.Link() != leaked })
+	if p, err := attacker.Get(t.Context(), back); err != nil || p.Status != 400 {
+		t.Errorf("attacker's own callback, once a second browser has the link: status %d, err %v; want 400", p.Status, err)
+	}
 	// The victim has a cookie of their own now, and the attacker's callback
 	// must not work with that either.
 	mine, err := r.browser.Callback(t.Context(), a.Link())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"bellman.sh/desktop/internal/oauth"
@@ -42,7 +43,8 @@ func TestCredentialFileIsClosed(t *testing.T) {
 	}
 }
 
-// A link in the file's or the directory's place is not followed.
+// A link in the file's or the directory's place is not followed, and a pipe is
+// not waited for.
 func TestCredentialFileIsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -62,6 +64,13 @@ func TestCredentialFileIsNoLink(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(target); string(b) != "secret" {
 		t.Errorf("Set wrote through the link: %q", b)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := oauth.FileStore(pipe).Get(t.Context()); err == nil {
+		t.Errorf("Get from a pipe: %q", got)
 	}
 	real := filepath.Join(dir, "real")
 	if err := os.Mkdir(real, 0o700); err != nil {
