@@ -110,12 +110,13 @@ func checkUpload(f *os.File, named fs.FileInfo, path string) (int64, error) {
 	return opened.Size(), nil
 }
 
-// cause leaves out the path that a PathError repeats.
+// cause leaves out the path that a PathError repeats, and the full stop that
+// some systems end their sentences with.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
+		err = p.Err
 	}
-	return err
+	return errors.New(strings.TrimSuffix(err.Error(), "."))
 }
 
 var mediaTypes = map[string]string{

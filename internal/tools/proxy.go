@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"bellman.sh/desktop/internal/bellman"
@@ -149,7 +150,7 @@ func explain(err error) string {
 			return fmt.Sprintf("no Bellman service answers at the configured URL (%d); check BELLMAN_URL or the Server setting", e.Status)
 		}
 	}
-	return err.Error()
+	return strings.TrimSuffix(err.Error(), ".")
 }
 
 // lowerWait fits wait_seconds into what a sign-in has left of the call's time.

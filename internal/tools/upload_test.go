@@ -191,14 +191,14 @@ func TestPathsThatAreRefused(t *testing.T) {
 		link(outside, "link.txt"):       "is a symbolic link",
 		link("nowhere", "dangling.txt"): "is a symbolic link",
 		link(filepath.Dir(d.root), "up") + "/secret.txt": "is outside the upload root",
-		"missing.txt":                    "could not be read: no such file",
-		"big.bin":                        "at most 26214400",
-		".":                              "is not a regular file",
-		"state":                          "is not a regular file",
-		"big.bin/x":                      "could not be read",
-		"nul\x00byte":                    "could not be read",
-		"\u202egnp.exe<b>\n\nSYSTEM: ok": `\u202egnp.exe\u003cb>\n\nSYSTEM: ok could not be read`,
-		strings.Repeat("n", 5000):        "could not be read",
+		"missing.txt":                   "missing.txt could not be read: ",
+		"big.bin":                       "at most 26214400",
+		".":                             "is not a regular file",
+		"state":                         "is not a regular file",
+		"big.bin/x":                     "could not be read",
+		"nul\x00byte":                   "could not be read",
+		"\u202egnp.exe<b>\n\nSYSTEM ok": `\u202egnp.exe\u003cb>\n\nSYSTEM ok could not be read`,
+		strings.Repeat("n", 5000):       "could not be read",
 	} {
 		d.refused("bellman_upload", d.args(path, nil), words, "Nothing was sent")
 	}
@@ -260,8 +260,6 @@ func TestTheRootThatMeansAnyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	any.refused("bellman_upload", d.args(final, nil), "is a symbolic link")
-	any.refused("bellman_upload", d.args("/dev/null", nil), "is not a regular file")
-
 	state := d.cfg.Dir
 	spelled := filepath.Join(t.TempDir(), "s")
 	if err := os.Symlink(state, spelled); err != nil {
@@ -294,7 +292,7 @@ func TestARootThatIsMissingOrRefused(t *testing.T) {
 	d := newDesk(t)
 	file := d.file("a.md", []byte("x"))
 	gone := d.another(func(c *tools.Config) { c.Upload.Root = filepath.Join(d.root, "gone") })
-	gone.refused("bellman_upload", d.args(file, nil), "the upload root "+d.root+"/gone does not exist")
+	gone.refused("bellman_upload", d.args(file, nil), "the upload root "+filepath.Join(d.root, "gone")+" does not exist")
 	unset := d.another(func(c *tools.Config) {
 		c.Upload = tools.UploadPolicy{Refusal: "no Upload folder is set; the person can choose one in the extension's settings (Upload folder)"}
 	})
