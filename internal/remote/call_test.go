@@ -319,6 +319,8 @@ func TestAHandshakeEndsWithItsLastWaiter(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
 	<-gone
 }

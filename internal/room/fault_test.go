@@ -256,6 +256,7 @@ func TestASleepReplacesDeadSockets(t *testing.T) {
 	s.forget() // the old connections stay dead; new ones work
 	slept.add(time.Hour)
 	b.take(t, 1)
+	s.cut() // what is still stalled
 	if !strings.Contains(b.log.String(), "the machine slept") {
 		t.Error("the sleep was not noticed")
 	}
@@ -276,5 +277,25 @@ func TestAQueueThatCannotBeWrittenPausesTheWatch(t *testing.T) {
 	b.take(t, 1)
 	if n := strings.Count(b.log.String(), "cannot be stored"); n != 1 {
 		t.Errorf("it was said %d times", n)
+	}
+}
+
+// A membership that no tool call has touched for 72 hours holds no connection;
+// the next call resumes it from where it had read, and nothing is lost.
+func TestAnIdleMembershipIsNotWatchedUntilItIsTouched(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	b.take(t, 1)
+	db := openFile(t, b)
+	if _, err := db.ExecContext(t.Context(), "update member set touched = ?", time.Now().Add(-73*time.Hour).UnixMilli()); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, "the socket is closed", func() bool { return s.open() == 0 })
+	peer.Say(t, "meanwhile")
+	b.join(t, ours)
+	if diff := cmp.Diff([]string{"meanwhile"}, texts(t, b.take(t, 1))); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,12 +1,14 @@
 package room_test
 
 import (
+	"bufio"
 	"context"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -50,8 +52,10 @@ func watchUntilEOF(dir, service string) error {
 	id := queue.Identity{Server: service, User: jesse}
 	w := room.New(room.Config{Queue: q, Remote: client, Log: log, Identity: func() (queue.Identity, bool) { return id, true }})
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
+		defer cancel()
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); { // each asks for the goroutines
+			_, _ = os.Stdout.WriteString(strconv.Itoa(runtime.NumGoroutine()) + "\n")
+		}
 	}()
 	w.Run(ctx)
 	client.Close()

@@ -3,7 +3,10 @@
 package room_test
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -16,28 +19,38 @@ import (
 	"bellman.sh/desktop/internal/remote"
 )
 
+// child is a bridge in a process of its own.
+type child struct {
+	*os.Process
+	in  io.Writer
+	out *bufio.Reader
+}
+
 // spawn runs a bridge in a process of its own on the profile in dir.
-func (s *service) spawn(tb testing.TB, dir string) *os.Process {
+func spawn(tb testing.TB, server, dir string) *child {
 	tb.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.CommandContext(tb.Context(), exe, "http://"+s.Addr().String()+"/mcp")
+	cmd := exec.CommandContext(tb.Context(), exe, server)
 	cmd.Env = append(os.Environ(), childVar+"="+dir)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		_ = stdin.Close()
+		_ = in.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd.Process
+	return &child{cmd.Process, in, bufio.NewReader(out)}
+}
+
+func (s *service) spawn(tb testing.TB, dir string) *child {
+	tb.Helper()
+	return spawn(tb, "http://"+s.Addr().String()+"/mcp", dir)
 }
 
 // A killed holder is replaced at once, by the bridge that shares its profile

@@ -383,21 +383,32 @@ func (a *atomicDuration) load() time.Duration { return time.Duration(a.Load()) }
 
 func (a *atomicDuration) add(d time.Duration) { a.Add(int64(d)) }
 
+// openFile opens the bridge's queue file beside it.
+func openFile(tb testing.TB, b *bridge) *sql.DB {
+	tb.Helper()
+	path := (&url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(b.dir, "queue.db"))}).String()
+	for _, driver := range sql.Drivers() {
+		if driver == "sqlite3" || driver == "sqlite" {
+			db, err := sql.Open(driver, path+"?_busy_timeout=5000&_txlock=immediate")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { _ = db.Close() })
+			return db
+		}
+	}
+	tb.Fatal("no driver")
+	return nil
+}
+
 // holdWriteLock makes every write to the bridge's queue fail until release.
 func holdWriteLock(tb testing.TB, b *bridge) (release func()) {
 	tb.Helper()
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(b.dir, "queue.db")+"?_busy_timeout=5000&_txlock=immediate")
+	tx, err := openFile(tb, b).BeginTx(tb.Context(), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tx, err := db.BeginTx(tb.Context(), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return func() {
-		_ = tx.Rollback()
-		_ = db.Close()
-	}
+	return func() { _ = tx.Rollback() }
 }
 
 // cursorOf is the cursor a send was given.

@@ -31,7 +31,7 @@ func recite(w http.ResponseWriter, r *http.Request, n int64, pad string) {
 		return
 	}
 	defer func() { _ = c.CloseNow() }()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	heard := make(chan struct{})
 	go func() {

@@ -314,7 +314,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			s := &script{sync: held, socket: status(code, "Retry-After", "90")}
 			bubble(t, s, 1, key, func(b *bridge) {
-				for range 9 {
+				for range 8 {
 					time.Sleep(20 * time.Second)
 					b.watcher.Kick()
 				}
