@@ -52,14 +52,12 @@ func (q *Queue) Await(ctx context.Context, id Identity, f Filter, lim Limit) (Ba
 			return Batch{}, q.giveUp(ctx, got.batch)
 		}
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return Batch{}, fmt.Errorf("wait for events: %w", ctx.Err())
-	}
-	return q.inVain(ctx, id, f)
+	// A wait shorter than the time it takes to be served looks once all the same.
+	return q.lastLook(ctx, id, f, lim)
 }
 
-// lastLook is an Await whose ctx has ended already. With a deadline that is a
-// look without a wait.
+// lastLook is the end of an Await: nothing more is waited for. After a deadline
+// it looks once, after a cancellation it does not.
 func (q *Queue) lastLook(ctx context.Context, id Identity, f Filter, lim Limit) (Batch, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return Batch{}, fmt.Errorf("wait for events: %w", ctx.Err())
@@ -67,16 +65,6 @@ func (q *Queue) lastLook(ctx context.Context, id Identity, f Filter, lim Limit) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detached)
 	defer cancel()
 	return q.Claim(ctx, id, f, lim)
-}
-
-func (q *Queue) inVain(ctx context.Context, id Identity, f Filter) (Batch, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detached)
-	defer cancel()
-	b, err := q.nothing(ctx, id, f)
-	if err != nil {
-		return Batch{}, fmt.Errorf("wait for events: %w", err)
-	}
-	return b, nil
 }
 
 func (q *Queue) served(got outcome) (Batch, error) {
