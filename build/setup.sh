@@ -19,6 +19,7 @@ if [ "$(uname -s)" = Linux ]; then
 	want openssl openssl
 	want unzip unzip
 	want python3 python3-minimal
+	want chromium chromium
 	want aarch64-linux-gnu-gcc 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 	want x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32
 	want qemu-aarch64-static qemu-user-static
