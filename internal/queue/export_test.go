@@ -57,6 +57,15 @@ func (q *Queue) Reap(ctx context.Context) error {
 	return q.reap(ctx, newObserver(time.Hour, time.Hour))
 }
 
+// Still ends the goroutines of q: it looks after nothing any more by itself.
+func (q *Queue) Still() {
+	q.stop()
+	q.wg.Wait()
+}
+
+// Mend opens the file again when it is not what it was, now.
+func (q *Queue) Mend(ctx context.Context) error { return q.mend(ctx) }
+
 // Path is where the file is.
 func (q *Queue) Path() string { return q.path }
 

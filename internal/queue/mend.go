@@ -11,8 +11,8 @@ import (
 // mend opens the file again when it is not what it was: removed or replaced
 // under this process, or found damaged. What was removed is written anew from
 // the descriptors this process still has; another process's new file is taken
-// as it is; a damaged one is set aside. Leases and claims that do not survive
-// are stale, as after a lapse.
+// as it is; a damaged one is set aside. In a file that this process did not
+// write, its leases are stale and its claims come again, as after a lapse.
 func (q *Queue) mend(ctx context.Context) error {
 	old := q.store.Load()
 	info, err := os.Stat(q.path)
@@ -31,8 +31,16 @@ func (q *Queue) mend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.rescue = func(ctx context.Context) error { return w.copyTo(ctx, q.path) }
+	ours := false // the new file is all that the old one was
+	o.rescue = func(ctx context.Context) error {
+		err := w.copyTo(ctx, q.path)
+		ours = err == nil
+		return err
+	}
 	st, err := o.open(ctx)
+	if err == nil && !ours {
+		err = q.standDown(ctx, st)
+	}
 	if err != nil {
 		old.writer <- w
 		return fmt.Errorf("open queue %s again: %w", q.path, err)
@@ -52,11 +60,27 @@ func (q *Queue) replaceDamaged(ctx context.Context, old *store, o opening) error
 		}
 	}
 	st, err := o.open(ctx)
+	if err == nil {
+		err = q.standDown(ctx, st)
+	}
 	if err != nil {
 		return fmt.Errorf("open queue %s again: %w", q.path, err)
 	}
 	q.store.Store(st)
 	return q.settleIn(ctx)
+}
+
+// standDown has this process lapse in a file that somebody else made, before
+// anything uses it. What was written to the old file meanwhile is not in the
+// new one: a lease that still held would move the cursor past events that are
+// gone, and a claim settled in the old file would be held for ever.
+func (q *Queue) standDown(ctx context.Context, st *store) error {
+	self := q.owner().id
+	err := st.write(ctx, false, func(ctx context.Context, c *conn) error { return lapse(ctx, c, self) })
+	if err != nil {
+		return errors.Join(err, st.close())
+	}
+	return nil
 }
 
 // settleIn tells everybody about the new store.
