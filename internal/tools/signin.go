@@ -41,17 +41,11 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 	if err != nil {
 		return failure("sign-in could not start: %s. Nothing was sent.", explain(err)), false
 	}
-	if attempt.Opened() {
-		stop := b.reportProgress(ctx, c, "Waiting for the sign-in in the browser")
-		err = attempt.Wait(waitCtx)
-		stop()
-	} else {
-		err = b.joinBriefly(waitCtx, attempt)
-	}
+	pending, err := b.awaitPerson(waitCtx, c, attempt)
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
 		return failure("cancelled; nothing was sent."), false
-	case errors.Is(err, context.DeadlineExceeded):
+	case pending:
 		return failure("sign-in needed. Nothing was sent. Give the person this link to open on this machine, then call again when they have approved: %s", attempt.Link()), false
 	case err != nil:
 		return failure("sign-in did not succeed: %s. Nothing was sent. Call again to try once more.", explain(err)), false
@@ -61,12 +55,19 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 	return Answer{}, true
 }
 
-// joinBriefly waits a moment for a sign-in that no browser was opened for: it
-// may just be finishing.
-func (b *Bridge) joinBriefly(ctx context.Context, a Attempt) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return a.Wait(ctx)
+// awaitPerson waits for the end of the attempt as long as ctx lasts, or only a
+// moment when no browser is open on it: it may just be finishing. pending means
+// that it goes on without us.
+func (b *Bridge) awaitPerson(ctx context.Context, c Call, a Attempt) (pending bool, err error) {
+	if a.Opened() {
+		defer b.reportProgress(ctx, c, "Waiting for the sign-in in the browser")()
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+	}
+	err = a.Wait(ctx)
+	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()), err
 }
 
 // reportProgress tells the host now and every 5 s that the call is alive, when

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,11 @@ func TestASignInThatFailsSaysSo(t *testing.T) {
 	b := newBrowser(true)
 	b.approve("", errors.New("the person said <no>\n\u202e"))
 	signedOut(t, nowhere, b).refused("bellman_rooms", nil, `did not succeed: the person said \u003cno>\n\u202e`, "Nothing was sent", "Call again")
+	b = newBrowser(true)
+	b.approve("", fmt.Errorf("exchange the code: %w", context.DeadlineExceeded)) // its own time ran out, not ours
+	if text := signedOut(t, nowhere, b).refused("bellman_rooms", nil, "did not succeed", "in time", "Call again"); strings.Contains(text, link) {
+		t.Errorf("shows the link of an attempt that is over: %q", text)
+	}
 	b = newBrowser(true)
 	b.start = errors.New("no free port")
 	signedOut(t, nowhere, b).refused("bellman_rooms", nil, "could not start: no free port", "Nothing was sent")

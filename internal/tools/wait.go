@@ -181,10 +181,31 @@ func render(res waitResult) string {
 	if res.Count > 0 {
 		t.WriteString("\nReply with bellman_send and the session_id and member_id shown; set ref_id to an event's cursor to answer that event.")
 	}
-	for _, n := range res.Next {
-		fmt.Fprintf(&t, "\nNext bellman_sync: session_id=%s member_id=%s since_cursor=%d", plain(n.SessionID), plain(n.MemberID), n.SinceCursor)
-	}
+	renderNext(&t, res)
 	return t.String()
+}
+
+// maxNext is how many seats the text names of those that brought nothing: every
+// line of an idle wait costs tokens.
+const maxNext = 10
+
+func renderNext(t *strings.Builder, res waitResult) {
+	brought := map[waitNext]bool{}
+	for _, e := range res.Events {
+		brought[waitNext{SessionID: e.SessionID, MemberID: e.MemberID}] = true
+	}
+	idle := 0
+	for _, n := range res.Next {
+		if !brought[waitNext{SessionID: n.SessionID, MemberID: n.MemberID}] {
+			if idle++; idle > maxNext {
+				continue
+			}
+		}
+		fmt.Fprintf(t, "\nNext bellman_sync: session_id=%s member_id=%s since_cursor=%d", plain(n.SessionID), plain(n.MemberID), n.SinceCursor)
+	}
+	if idle > maxNext {
+		fmt.Fprintf(t, "\n%s more in structuredContent.", count(idle-maxNext, "seat", "seats"))
+	}
 }
 
 func renderEvent(t *strings.Builder, e waitEvent) {

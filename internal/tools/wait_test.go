@@ -3,6 +3,7 @@ package tools_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,21 @@ func TestAWaitTakesWhatIsHereOnce(t *testing.T) {
 	w = r.wait(0)
 	if wantTexts(t, w); w.Count != 0 || w.Events == nil || len(w.Next) != 2 {
 		t.Errorf("nothing left, and got %+v", w)
+	}
+}
+
+// An agent in many rooms is not told of each of them every time.
+func TestTheTextNamesFewSeats(t *testing.T) {
+	r := offline(t)
+	for i := range 30 {
+		r.put(queue.Member{Room: fmt.Sprintf("qs_%d", i), ID: "m_x"}, message(1, "x"))
+	}
+	if got := r.call("bellman_wait", args{"wait_seconds": 0}).text(); strings.Count(got, "Next bellman_sync") != 30 {
+		t.Errorf("of 30 seats that brought something: %s", got)
+	}
+	got := r.call("bellman_wait", args{"wait_seconds": 0})
+	if strings.Count(got.text(), "Next bellman_sync") != 10 || !strings.Contains(got.text(), "20 seats more") || strings.Count(string(got.data), "since_cursor") != 30 {
+		t.Errorf("of 30 seats that brought nothing: %s", got.raw)
 	}
 }
 
