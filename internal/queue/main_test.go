@@ -19,8 +19,12 @@ func TestMain(m *testing.M) {
 		os.Exit(child(role))
 	}
 	flag.Parse()
-	for name, value := range map[string]string{"rapid.steps": "60", "rapid.checks": "50"} {
-		if f := flag.Lookup(name); f.Value.String() == f.DefValue && !soak {
+	steps, checks := "60", "50"
+	if soak {
+		steps, checks = "100", "1000"
+	}
+	for name, value := range map[string]string{"rapid.steps": steps, "rapid.checks": checks} {
+		if f := flag.Lookup(name); f.Value.String() == f.DefValue {
 			_ = f.Value.Set(value)
 		}
 	}
