@@ -41,26 +41,42 @@ func openSession(ctx context.Context, cfg config, log *slog.Logger) (*oauth.Sess
 	if cfg.noBrowser {
 		browser = nil
 	}
-	return oauth.New(oauth.Config{
-		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile,
-		Store: chooseStore(ctx, cfg, log), Open: browser, Log: log,
+	store, other := chooseStore(ctx, cfg, log)
+	session, err := oauth.New(oauth.Config{
+		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Open: browser, Log: log,
 	})
+	if err != nil || other == nil {
+		return session, err
+	}
+	if moved, err := session.TakeFrom(ctx, other); err != nil {
+		log.Warn("the sign-in stays where it was", "error", err)
+	} else if moved {
+		log.Info("the sign-in was moved", "from", other.Name(), "to", store.Name())
+	}
+	return session, nil
 }
 
-// chooseStore never writes a token in the clear unless it was asked to: where
-// no keychain can be used, the sign-in lasts as long as this process.
-func chooseStore(ctx context.Context, cfg config, log *slog.Logger) oauth.Store { //nolint:ireturn // a choice of stores
-	switch cfg.store {
-	case "memory":
-		return oauth.MemoryStore()
-	case "file":
-		return oauth.FileStore(oauth.CredentialFile(cfg.dir, cfg.server.String()))
+// chooseStore returns the store to use and the one a sign-in may still be in,
+// nil when there is none. It never writes a token in the clear unless it was
+// asked to: where no keychain can be used, the sign-in lasts as long as this
+// process.
+func chooseStore(ctx context.Context, cfg config, log *slog.Logger) (store, other oauth.Store) { //nolint:ireturn // stores to choose from
+	if cfg.store == "memory" {
+		return oauth.MemoryStore(), nil
 	}
-	if err := keychain.Probe(ctx); err != nil {
+	file := oauth.FileStore(oauth.CredentialFile(cfg.dir, cfg.server.String()))
+	item := keychain.New(keychainService, oauth.ItemName(cfg.server.String(), cfg.profile))
+	err := keychain.Probe(ctx)
+	switch {
+	case cfg.store == "file" && err != nil:
+		return file, nil
+	case cfg.store == "file":
+		return file, item
+	case err != nil:
 		log.Warn("no keychain can be used, so the sign-in lasts only until the bridge ends; unlock or install one, set BELLMAN_KEY, or allow a file with BELLMAN_CREDENTIAL_STORE=file", "error", err)
-		return oauth.MemoryStore()
+		return oauth.MemoryStore(), nil
 	}
-	return keychain.New(keychainService, oauth.ItemName(cfg.server.String(), cfg.profile))
+	return item, file
 }
 
 // Token implements remote.Tokens.
