@@ -92,8 +92,7 @@ func spread(d time.Duration) time.Duration {
 // between waits for the next try of the socket, while polls, if any, go on. It
 // returns what ended them. A Kick cuts the wait and ends held polls, which may
 // be on a network that is gone.
-func (k *watch) between(ctx context.Context, p pause, polls **polling) error {
-	kicked := k.w.retry()
+func (k *watch) between(ctx context.Context, p pause, kicked <-chan struct{}, polls **polling) error {
 	if p.floor > 0 {
 		sleep(ctx, p.floor, nil)
 		p.rest = max(0, p.rest-p.floor)

@@ -149,9 +149,7 @@ func TestOwnEvictionIsDeliveredFirstAndNothingAfterIt(t *testing.T) {
 			dir := t.TempDir()
 			b := s.bridgeOf(t, dir, remote.Key(hubtest.Jesse))
 			b.join(t, ours)
-			if how == "while away" {
-				defer b.start(t)
-			} else {
+			if how != "while away" {
 				b.start(t)
 			}
 			creator.Say(t, "before")

@@ -79,6 +79,7 @@ func TestNothingIsLostOrDoubledByTheNetwork(t *testing.T) {
 // without a restart, and its log has what was missed (failure table: service
 // down for an hour).
 func TestTheServiceRestartsAndTheWatchGoesOn(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	ours, peer := s.pair(t)
 	b := s.watching(t, ours)
@@ -265,6 +266,7 @@ func TestASleepReplacesDeadSockets(t *testing.T) {
 // A disk that is full pauses the watch, which says so and tries again; the
 // room's log has what could not be stored (failure table: disk full).
 func TestAQueueThatCannotBeWrittenPausesTheWatch(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	ours, peer := s.pair(t)
 	b := s.watching(t, ours)

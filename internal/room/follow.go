@@ -17,7 +17,16 @@ func (k *watch) follow(ctx context.Context) error {
 	var polls *polling
 	defer func() { polls.stop() }()
 	for {
-		stable, err := k.readSocket(ctx, func() { polls.stop(); polls = nil })
+		// Taken before the try, so that a Kick during it counts.
+		kicked := k.w.retry()
+		stable, err := k.readSocket(ctx, func() {
+			kicked = nil
+			polls.stop()
+			polls = nil
+		})
+		if kicked == nil { // it was open: what came while it was is past
+			kicked = k.w.retry()
+		}
 		if stable {
 			t = trouble{}
 		}
@@ -37,7 +46,7 @@ func (k *watch) follow(ctx context.Context) error {
 		case t.failures >= degradedAfter && polls == nil:
 			polls = k.startPolling(ctx)
 		}
-		if err := k.between(ctx, pause, &polls); final(ctx, err) {
+		if err := k.between(ctx, pause, kicked, &polls); final(ctx, err) {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"bellman.sh/desktop/internal/hub/hubtest"
 	"bellman.sh/desktop/internal/remote"
+	"bellman.sh/desktop/internal/room"
 )
 
 // wire is a network in memory, so that a bubble's time can pass while somebody
@@ -369,6 +371,43 @@ func TestWithoutACredentialTheWatchWaitsQuietly(t *testing.T) {
 		synctest.Wait()
 		if n := len(s.times(&s.opens)); n != 1 {
 			t.Errorf("%d sockets after the sign-in", n)
+		}
+	})
+}
+
+// hasty are tokens that come while the first is asked for, which is told.
+type hasty struct {
+	tokens
+	told func()
+}
+
+// Token implements remote.Tokens.
+func (h *hasty) Token(ctx context.Context) (string, error) {
+	token, err := h.tokens.Token(ctx)
+	if err != nil {
+		h.set("k")
+		h.told()
+	}
+	return token, err
+}
+
+// A sign-in that is told while a try without it is under way is not missed.
+func TestASignInDuringATryIsNotMissed(t *testing.T) {
+	s := &script{sync: held}
+	s.socket = s.hold(true)
+	creds := &hasty{}
+	var watcher atomic.Pointer[room.Watcher]
+	creds.told = func() {
+		for watcher.Load() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		watcher.Load().Kick()
+	}
+	bubble(t, s, 1, creds, func(b *bridge) {
+		watcher.Store(b.watcher)
+		time.Sleep(2 * time.Second)
+		if n := len(s.times(&s.opens)); n != 1 {
+			t.Errorf("%d sockets 2 s after the sign-in", n)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func (k *watch) leased() bool {
 func (k *watch) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := k.w.cfg.Queue.Unlease(ctx, k.lease); err != nil && !errors.Is(err, queue.ErrStale) {
+	if err := k.w.cfg.Queue.Unlease(ctx, k.lease); err != nil && !errors.Is(err, queue.ErrClosed) {
 		k.log.Warn("the lease could not be given back", "error", err)
 	}
 }

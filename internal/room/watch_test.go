@@ -148,6 +148,7 @@ func TestANewRoomIsWatchedAsSoonAsItIsKnown(t *testing.T) {
 
 // What a replay brings is stored in batches, in order and once each.
 func TestAReplayArrivesInOrderAndOnce(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	const n = 9000
 	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -167,6 +168,7 @@ func TestAReplayArrivesInOrderAndOnce(t *testing.T) {
 // A flooded room pauses alone, others go on, and it resumes when it is drained
 // (failure table: a peer floods one room; queue at its bound).
 func TestAFloodedRoomPausesAloneAndResumes(t *testing.T) {
+	t.Parallel()
 	s := startService(t)
 	quiet, peer := s.pair(t)
 	flooded := &hubtest.Seat{Room: "qs_flooded", Member: "m_ours"}
