@@ -42,6 +42,10 @@
 //
 // # What may happen to the file
 //
+// A network file system is refused. On a local one whose processes cannot share
+// memory the file has a rollback journal instead of a write-ahead log: slower,
+// with every commit FULL.
+//
 // A file of another program or of a newer version is refused untouched. A
 // damaged one is set aside beside it, at opening or while it is in use, with
 // its memberships carried over; each goes on from before its first undelivered

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -87,8 +86,10 @@ func setAside(path, aside string) error {
 	if err := os.Rename(path, aside); err != nil {
 		return err
 	}
-	if err := os.Rename(path+"-wal", aside+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, log := range []string{"-wal", "-journal"} {
+		if err := os.Rename(path+log, aside+log); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -193,17 +194,8 @@ func (o opening) prepare(ctx context.Context, s *store, w *conn) error {
 	if err != nil {
 		return err
 	}
-	var mode string
-	if err := w.c.QueryRowContext(ctx, "pragma journal_mode=wal").Scan(&mode); err != nil {
+	if s.wal, err = o.journal(ctx, w); err != nil {
 		return err
-	}
-	if s.wal = mode == "wal"; !s.wal {
-		o.log.Warn("queue file system cannot share a write-ahead log; the queue is slower", "file", o.path, "journal_mode", mode)
-	}
-	for _, p := range []string{"wal_autocheckpoint=0", "journal_size_limit=" + strconv.Itoa(walQuiet)} {
-		if err := w.pragma(ctx, p); err != nil {
-			return err
-		}
 	}
 	return migrate(ctx, w)
 }

@@ -21,6 +21,7 @@ const busyTimeout = 5 * time.Second
 const (
 	codeBusy    = 5
 	codeCorrupt = 11
+	codeFull    = 13
 	codeNotADB  = 26
 )
 
