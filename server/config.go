@@ -272,7 +272,7 @@ func uploadPolicy(f flagValues, getenv func(string) string, managed policy.Polic
 	switch {
 	case err != nil:
 		return tools.UploadPolicy{}, fmt.Errorf("%s: %w", origin, err)
-	case root != "" && !filepath.IsAbs(root):
+	case root != "" && root != "/" && !filepath.IsAbs(root): // "/" means any file, on Windows too
 		return tools.UploadPolicy{}, fmt.Errorf("%s: %q is not an absolute path", origin, root)
 	case root != "":
 		return tools.UploadPolicy{Root: filepath.Clean(root)}, nil

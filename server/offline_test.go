@@ -96,6 +96,7 @@ func TestArgumentsThatDoNotFitNameTheField(t *testing.T) {
 		want string
 	}{
 		{"bellman_wait", map[string]any{"wait_seconds": "long"}, "wait_seconds must be a number"},
+		{"bellman_wait", map[string]any{"wait_seconds": 26}, "wait_seconds must be between 0 and 25"},
 		{"bellman_wait", map[string]any{"session_id": 7}, "session_id must be a string"},
 		{"bellman_upload", map[string]any{"member_id": "m", "path": "x", "key": "k"}, "session_id (or room_id) is required"},
 		{"bellman_upload", map[string]any{"session_id": "s", "member_id": "m", "path": "x", "key": "k", "kind": "film"}, "kind must be file, image or html"},

@@ -116,7 +116,10 @@ func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) 
 	}
 	seconds := 20.0
 	if a.WaitSeconds != nil {
-		seconds = min(max(*a.WaitSeconds, 0), 25)
+		seconds = *a.WaitSeconds
+	}
+	if seconds < 0 || seconds > 25 {
+		return queue.Filter{}, 0, errors.New("wait_seconds must be between 0 and 25")
 	}
 	if a.SessionID == "" {
 		a.SessionID = a.RoomID
