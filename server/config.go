@@ -274,6 +274,8 @@ func uploadPolicy(f flagValues, getenv func(string) string, managed policy.Polic
 		return tools.UploadPolicy{}, fmt.Errorf("%s: %w", origin, err)
 	case root != "" && root != "/" && !filepath.IsAbs(root): // "/" means any file, on Windows too
 		return tools.UploadPolicy{}, fmt.Errorf("%s: %q is not an absolute path", origin, root)
+	case root == "/":
+		return tools.UploadPolicy{Root: root}, nil
 	case root != "":
 		return tools.UploadPolicy{Root: filepath.Clean(root)}, nil
 	case f.bundle:
