@@ -2,7 +2,7 @@
 # the Go program in build/; this file only names it and gets the tools.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench bundle bridge hub release tools setup clean
+.PHONY: help demo test soak lint fmt bench bundle bridge hub release tools setup clean
 
 # The linters are built once for each state of their pinned modules.
 LINT_KEY := $(shell cksum build/tools/go.sum | cut -d' ' -f1)
@@ -17,6 +17,9 @@ demo: ## watch two agents meet in a room, with a bridge killed half-way
 
 test: setup ## install what the tests need, then run all of them under the race detector
 	go test -race -shuffle=on -timeout 20m ./...
+
+soak: setup ## the long forms of the tests that kill, stop and flood; about half an hour
+	BELLMAN_SOAK=1 go test -timeout 40m ./internal/queue ./internal/room ./build/conformance
 
 lint: $(LINT) $(ACTIONLINT) ## check style, formatting and the arrows between packages
 	$(LINT) run ./...
