@@ -59,6 +59,10 @@ func New(o Options) *Client {
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
+		// A thousand connections may be held at once. What is larger than a
+		// buffer passes it by.
+		ReadBufferSize:  2 << 10,
+		WriteBufferSize: 2 << 10,
 	}
 	if o.Dial != nil {
 		base.DialContext = o.Dial

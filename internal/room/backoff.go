@@ -109,6 +109,7 @@ func (k *watch) between(ctx context.Context, p pause, kicked <-chan struct{}, po
 		*polls = nil
 		return nil
 	case <-(*polls).ended():
+		(*polls).stop() // for its context
 		err := (*polls).err
 		*polls = nil
 		return err

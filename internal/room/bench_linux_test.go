@@ -17,8 +17,10 @@ import (
 	"bellman.sh/desktop/internal/queue"
 )
 
-// meter is a service that accepts any room's socket and counts those open.
+// meter is a service that accepts any room's socket, or poll where it offers
+// no socket, and counts those open.
 type meter struct {
+	polled  bool
 	address string
 	open    atomic.Int64
 	server  *http.Server
@@ -35,9 +37,7 @@ func (m *meter) start(tb testing.TB) {
 	life, end := context.WithCancel(context.WithoutCancel(tb.Context()))
 	m.done = make(chan struct{})
 	m.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.open.Add(1)
-		defer m.open.Add(-1)
-		recite(w, r.WithContext(life), 0, "")
+		m.serve(w, r.WithContext(life))
 	})}
 	m.server.RegisterOnShutdown(end)
 	server, done := m.server, m.done
@@ -45,6 +45,28 @@ func (m *meter) start(tb testing.TB) {
 		defer close(done)
 		_ = server.Serve(l)
 	}()
+}
+
+func (m *meter) serve(w http.ResponseWriter, r *http.Request) {
+	id, poll := called(r)
+	switch {
+	case r.URL.Path == "/ws" && m.polled:
+		w.WriteHeader(http.StatusUpgradeRequired)
+	case r.URL.Path == "/ws":
+		m.open.Add(1)
+		defer m.open.Add(-1)
+		recite(w, r, 0, "")
+	case poll:
+		m.open.Add(1)
+		defer m.open.Add(-1)
+		select {
+		case <-time.After(25 * time.Second):
+		case <-r.Context().Done():
+		}
+		replyTool(w, id, syncActive)
+	default:
+		greet(w, r)
+	}
 }
 
 // stop drops every connection.
@@ -71,19 +93,23 @@ func (m *meter) reach(tb testing.TB, n int64) time.Duration {
 // A process that watches many rooms: what it costs at rest, how long until all
 // are watched, and how long after the hub restarted.
 func BenchmarkWatching(b *testing.B) {
-	for _, rooms := range []int64{10, 1000} {
-		b.Run(fmt.Sprint(rooms), func(b *testing.B) {
+	for _, row := range []struct {
+		name   string
+		rooms  int64
+		polled bool
+	}{{"10", 10, false}, {"1000", 1000, false}, {"1000ByPoll", 1000, true}} {
+		b.Run(row.name, func(b *testing.B) {
 			for b.Loop() {
-				watchMany(b, rooms)
+				watchMany(b, row.rooms, row.polled)
 			}
 			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
-func watchMany(b *testing.B, rooms int64) {
+func watchMany(b *testing.B, rooms int64, polled bool) {
 	b.Helper()
-	m := &meter{address: "127.0.0.1:0"}
+	m := &meter{address: "127.0.0.1:0", polled: polled}
 	m.start(b)
 	server := "http://" + m.address + "/mcp"
 	dir := b.TempDir()
@@ -108,6 +134,11 @@ func watchMany(b *testing.B, rooms int64) {
 	b.ReportMetric((p.cpu(b)-before).Seconds()/10*100, "idle-cpu-%")
 	b.ReportMetric(p.resident(b), "MiB")
 	b.ReportMetric(p.goroutines(b), "goroutines")
+	if polled { // polls come and go: how many are held at a moment says no more
+		_ = p.Kill()
+		m.stop(b)
+		return
+	}
 	m.stop(b)
 	m.start(b)
 	b.ReportMetric(m.reach(b, rooms).Seconds(), "restart-s")

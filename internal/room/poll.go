@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/remote"
@@ -22,6 +22,8 @@ const (
 // stopped or something ends the watch. A nil *polling has never begun.
 type polling struct {
 	cancel context.CancelFunc
+	left   atomic.Int64 // polls that have not ended
+	first  sync.Once
 	done   chan struct{}
 	err    error // what ended the watch; once done is closed
 }
@@ -29,15 +31,28 @@ type polling struct {
 func (k *watch) startPolling(ctx context.Context) *polling {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &polling{cancel: cancel, done: make(chan struct{})}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, member := range k.members() {
-		group.Go(func() error { return k.pollUntil(ctx, member) })
+	members := k.members()
+	p.left.Store(int64(len(members)))
+	if len(members) == 0 {
+		close(p.done)
 	}
-	go func() { // ends with the polls, which stop waits for
-		defer close(p.done)
-		p.err = group.Wait()
-	}()
+	for _, member := range members {
+		go p.run(func() error { return k.pollUntil(ctx, member) }) // stop waits for it
+	}
 	return p
+}
+
+// run polls for one member. The first error ends the polls of all.
+func (p *polling) run(poll func() error) {
+	if err := poll(); err != nil {
+		p.first.Do(func() {
+			p.err = err
+			p.cancel()
+		})
+	}
+	if p.left.Add(-1) == 0 {
+		close(p.done)
+	}
 }
 
 // stop ends the polls and waits for them.

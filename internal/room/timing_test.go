@@ -2,13 +2,13 @@ package room_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,14 +93,20 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyTool(w, id, syncActive)
 		return
 	}
+	greet(w, r)
+}
+
+// greet answers the MCP handshake.
+func greet(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if !strings.Contains(string(body), `"initialize"`) {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(body, &m) != nil || m.ID == nil {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	_, after, _ := strings.Cut(string(body), `"id":`)
-	number, _, _ := strings.Cut(after, ",")
-	replyTool(w, []byte(number), `{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)
+	replyTool(w, m.ID, `{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)
 }
 
 // note writes down when something happened, and returns how often it had.
