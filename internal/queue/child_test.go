@@ -2,10 +2,12 @@ package queue_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -131,7 +133,7 @@ func bridge(ctx context.Context, q *queue.Queue) error {
 	}
 	fed := make(chan error, 1)
 	go func() { fed <- feed(ctx, q, l) }()
-	replies, err := os.OpenFile(filepath.Join(os.Getenv("BELLMAN_QUEUE_DIR"), "replies"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	replies, err := openReplies(filepath.Join(os.Getenv("BELLMAN_QUEUE_DIR"), "replies"))
 	if err != nil {
 		return err
 	}
@@ -164,6 +166,25 @@ func bridge(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 	}
+}
+
+// torn ends a line that a kill cut short: the host had half a line.
+const torn = " torn\n"
+
+// openReplies opens what stands for the host's end of stdout.
+func openReplies(path string) (*os.File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		_, err = io.WriteString(f, torn)
+	}
+	return f, err
 }
 
 // feed puts the room's log into the queue from where the watch had read, now
