@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -95,8 +96,10 @@ func (s *serving) check() error {
 		return errors.New("--oidc-issuer, --oidc-client-id and --oidc-client-secret-file go together")
 	case s.connections < 1:
 		return errors.New("--max-connections must be at least 1")
-	case s.rate < 0:
-		return errors.New("--rate must not be negative")
+	case math.IsNaN(s.rate) || math.IsInf(s.rate, 0) || s.rate < 0:
+		return errors.New("--rate must be a number, 0 or more")
+	case s.data == "":
+		return errors.New("--data is empty: name a directory, or :memory: for none")
 	}
 	return nil
 }

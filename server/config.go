@@ -42,7 +42,7 @@ var settings = []setting{
 	{"BELLMAN_KEY", "key", "a static key instead of the browser sign-in"},
 	{"BELLMAN_DELIVERY", "delivery", "how events reach the agent: queue, the only way here"},
 	{"BELLMAN_UPLOAD_ROOT", "upload-root", "the folder files may be uploaded from; / for any file"},
-	{"BELLMAN_NO_BROWSER", "no-browser", "any value: never open a browser, show the link"},
+	{"BELLMAN_NO_BROWSER", "no-browser", "on: never open a browser, show the link; off (default)"},
 	{"BELLMAN_CREDENTIAL_STORE", "credential-store", "where the sign-in is kept: keychain (default), memory or file"},
 	{"BELLMAN_STATE_DIR", "state-dir", "where the queue and the state are kept"},
 	{"BELLMAN_PROFILE", "profile", "a name for a separate state (default claude-desktop in the bundle, else default)"},
@@ -146,8 +146,9 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return c, errors.New("BELLMAN_KEY: a key is printable ASCII without spaces")
 	}
-	v, _ := get("BELLMAN_NO_BROWSER")
-	c.noBrowser = v != ""
+	if c.noBrowser, err = readSwitch(get("BELLMAN_NO_BROWSER")); err != nil {
+		return c, err
+	}
 	for _, choice := range []struct {
 		env, pinned string
 		allowed     []string
@@ -181,6 +182,17 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 	}
 	c.upload, err = uploadPolicy(f, getenv, managed)
 	return c, err
+}
+
+// readSwitch reads a setting that is on or off; unset is off.
+func readSwitch(value, origin string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "on", "1", "true", "yes":
+		return true, nil
+	case "", "off", "0", "false", "no":
+		return false, nil
+	}
+	return false, fmt.Errorf("%s: %q is not on or off", origin, value)
 }
 
 // readPlaces fills in profile and directory.

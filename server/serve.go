@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 	"bellman.sh/desktop/internal/room"
 	"bellman.sh/desktop/internal/stdio"
@@ -28,7 +26,7 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	}
 	conn := stdio.New(s.in, s.out, log)
 	cred := openCredential(ctx, cfg, log)
-	events := begin(func() (*queue.Queue, error) { return openQueue(ctx, cfg, log) })
+	events := openEvents(ctx, cfg, log)
 	client := remote.New(remote.Options{
 		Server: cfg.server, Tokens: cred, Version: currentVersion(), Log: log,
 		Notify: func(method string, params json.RawMessage) { forward(conn, log, method, params) },
@@ -46,30 +44,36 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply { return answer(ctx, bridge, r, log) })
 
 	leave()
-	bridge.Close()
-	side.Wait()
-	client.Close()
-	if <-events.done; events.err == nil {
-		if err := events.value.Close(); err != nil {
-			log.Warn("the queue was not closed in order", "error", err)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		bridge.Close()
+		side.Wait()
+		client.Close()
+		if q := events.opened(); q != nil {
+			if err := q.Close(); err != nil {
+				log.Warn("the queue was not closed in order", "error", err)
+			}
 		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeLimit):
+		log.Warn("another process holds the queue; what this one held is freed by its end")
 	}
 	cred.close(ctx, log)
 	return err
 }
 
-func openQueue(ctx context.Context, cfg config, log *slog.Logger) (*queue.Queue, error) {
-	q, err := queue.Open(ctx, filepath.Join(cfg.dir, "queue.db"), log)
-	if err != nil && ctx.Err() == nil {
-		log.Error("events are not queued; bellman_sync still reads the rooms", "error", err)
-	}
-	return q, err
-}
+// closeLimit is what is left of two seconds once the connection has ended. What
+// is not given back by then the queue frees by itself: the process's lock goes
+// with the process.
+const closeLimit = 700 * time.Millisecond
 
 // watchRooms keeps the queue filled while the bridge lives.
-func watchRooms(ctx context.Context, cred *credential, events *late[*queue.Queue], client *remote.Client, log *slog.Logger) {
-	q, err := events.get(ctx)
-	if err != nil {
+func watchRooms(ctx context.Context, cred *credential, events *events, client *remote.Client, log *slog.Logger) {
+	q := events.opened()
+	if q == nil {
 		return
 	}
 	watcher := room.New(room.Config{Queue: q, Remote: client, Identity: cred.identity, Log: log})

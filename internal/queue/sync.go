@@ -20,7 +20,9 @@ type Sync struct {
 }
 
 // BeginSync notes that the agent itself is reading m's room. A member that
-// Touch has not seen is not held; Done hands over to it once it is known.
+// Touch has not seen is not held; Done hands over to it once it is known. When
+// the queue cannot be written to, that is the error, and the Sync returned with
+// it holds nothing but can hand over all the same.
 func (q *Queue) BeginSync(ctx context.Context, id Identity, m Member) (*Sync, error) {
 	s := &Sync{q: q, id: id, m: m}
 	err := q.own(ctx, func(ctx context.Context, c *conn, self int64) error {
@@ -34,7 +36,8 @@ func (q *Queue) BeginSync(ctx context.Context, id Identity, m Member) (*Sync, er
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("begin sync of room %s: %w", m.Room, err)
+		s.hold = 0
+		return s, fmt.Errorf("begin sync of room %s: %w", m.Room, err)
 	}
 	return s, nil
 }

@@ -114,6 +114,7 @@ func TestABadLineIsAnsweredAndTheLoopGoesOn(t *testing.T) {
 		{`{"jsonrpc":"2.0"}`, "-32600"},
 		{`{"jsonrpc":"2.0","id":{},"method":"x"}`, "-32600"},
 		{`{"jsonrpc":"2.0","id":1,"method":5}`, "-32600"},
+		{`{"jsonrpc":2,"id":1,"method":"x"}`, "-32600"},
 		{strings.Repeat("x", 16<<20+1), "-32600"},
 	} {
 		p.send("%s", c.line)

@@ -102,11 +102,12 @@ func encode(v any) ([]byte, error) {
 // answer to a request of ours.
 func decode(line []byte) (req *Request, isResponse bool, fault *Error) {
 	var m struct {
-		JSONRPC string          `json:"jsonrpc"`
+		JSONRPC json.RawMessage `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
-		Method  *string         `json:"method"`
+		Method  json.RawMessage `json:"method"`
 		Params  json.RawMessage `json:"params"`
 	}
+	var method string
 	if !json.Valid(line) {
 		return nil, false, &Error{Code: CodeParse, Message: "parse error: the line is not JSON"}
 	}
@@ -115,17 +116,19 @@ func decode(line []byte) (req *Request, isResponse bool, fault *Error) {
 	}
 	req = &Request{ID: m.ID, Params: m.Params, Raw: line}
 	switch {
-	case m.JSONRPC != "2.0":
+	case m.ID != nil && !validID(m.ID):
+		req.ID = nil
+		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: id must be a string or a number"}
+	case string(m.JSONRPC) != `"2.0"`:
 		return req, false, &Error{Code: CodeInvalidRequest, Message: `invalid request: jsonrpc must be "2.0"`}
 	case m.Method == nil && m.ID != nil:
 		return nil, true, nil
 	case m.Method == nil:
 		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: no method"}
-	case m.ID != nil && !validID(m.ID):
-		req.ID = nil
-		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: id must be a string or a number"}
+	case json.Unmarshal(m.Method, &method) != nil:
+		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: method must be a string"}
 	}
-	req.Method = *m.Method
+	req.Method = method
 	req.readParams()
 	return req, false, nil
 }

@@ -121,6 +121,9 @@ func report(c Call, key string, s sent) Answer {
 	case s.unknown():
 		return failure("%s. %s may have been carried out: look before you call it again (bellman_rooms, bellman_sync).", explain(s.err), c.Tool)
 	}
+	if e, ok := errors.AsType[*remote.Error](s.err); ok && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
+		return failure("%s. Nothing was sent.", explain(s.err)) // trying again cannot help
+	}
 	return failure("%s. Nothing was sent. Try again in a moment.", explain(s.err))
 }
 

@@ -70,12 +70,13 @@ func (b *Bridge) beginReading(ctx context.Context, c Call) reading {
 }
 
 func (b *Bridge) beginSync(ctx context.Context, o own, m queue.Member) *queue.Sync {
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
 	s, err := o.BeginSync(ctx, o.id, m)
 	if err != nil {
-		b.cfg.Log.Warn("a sync is not known to the queue; events may come twice", "room", m.Room, "error", err)
-		return nil
+		b.cfg.Log.Warn("a wait may take what this sync reads", "room", m.Room, "error", err)
 	}
-	return s
+	return s // even then it can hand over
 }
 
 // drop ends y's note without making the answer late: a queue that another

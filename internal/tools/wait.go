@@ -178,7 +178,10 @@ func render(res waitResult) string {
 	for _, e := range res.Events {
 		renderEvent(&t, e)
 	}
-	if res.Remaining > 0 {
+	switch {
+	case res.Count == 0 && res.Remaining > 0:
+		fmt.Fprintf(&t, "\nQueued but not to be had at this moment: %d. Another call is handing them out, or this machine's disk is full and cannot note what was handed out. Nothing is lost; bellman_sync reads the rooms all the same.\n", res.Remaining)
+	case res.Remaining > 0:
 		fmt.Fprintf(&t, "\nStill queued: %d. Call bellman_wait again with wait_seconds 0.\n", res.Remaining)
 	}
 	if res.Count > 0 {

@@ -69,7 +69,9 @@ func readClient(name any, uris []any) (client, bool) {
 			_, size := utf8.DecodeLastRuneInString(text)
 			text = text[:len(text)-size]
 		}
-		c.Name = text
+		if clean, ok := cleanName(text); ok {
+			c.Name = clean
+		}
 	}
 	for _, uri := range uris {
 		text, ok := uri.(string)
