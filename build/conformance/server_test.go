@@ -19,14 +19,15 @@ import (
 func TestHubAsServer(t *testing.T) {
 	packages(t)
 	hub := hubtest.Start(t)
-	var keyed http.Handler
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(nil)
+	keyed := hub.Hub.Handler("http://" + s.Listener.Addr().String())
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The suite has no place for a key.
 		r.Header.Set("Authorization", "Bearer "+hubtest.Jesse)
 		keyed.ServeHTTP(w, r)
-	}))
+	})
+	s.Start()
 	defer s.Close()
-	keyed = hub.Hub.Handler(s.URL)
 	verdict, said := judgeServer(t, s.URL+"/mcp")
 	for _, scenario := range []string{
 		"server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection",
