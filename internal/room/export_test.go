@@ -2,8 +2,8 @@ package room
 
 import "time"
 
-// Sleep makes the Watcher's next look at its clocks find that the machine
-// slept for d. It is called before Run.
+// Sleep makes the Watcher find that the wall clock is ahead by d. It is called
+// before Run.
 func (w *Watcher) Sleep(d func() time.Duration) {
 	w.clock = func() reading {
 		r := readClocks()

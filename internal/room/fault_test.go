@@ -11,7 +11,6 @@ import (
 
 	"bellman.sh/desktop/internal/hub/hubtest"
 	"bellman.sh/desktop/internal/queue"
-	"bellman.sh/desktop/internal/remote"
 )
 
 // html is what a captive portal answers to everything.
@@ -166,9 +165,8 @@ func TestSigningOutStopsTheWatchAndSigningInResumesIt(t *testing.T) {
 	}
 }
 
-// Oversized and malformed frames do not stop the room: the ones that are no
-// events are passed over, and one that is too large for the socket comes by
-// poll while other rooms go on (peers.md E2).
+// Malformed frames do not stop the room: what is no event is passed over (case
+// 148).
 func TestFramesThatAreNoEventsArePassedOver(t *testing.T) {
 	good := string(frameOf(7, "message", "m_peer", map[string]any{"text": "good"}))
 	for name, frame := range map[string]string{
@@ -209,57 +207,6 @@ func TestFramesThatAreNoEventsArePassedOver(t *testing.T) {
 				t.Errorf("%d sockets were opened", n)
 			}
 		})
-	}
-}
-
-func TestAFrameTooLargeForTheSocketComesByPoll(t *testing.T) {
-	t.Parallel()
-	s := startService(t)
-	big := frameOf(5, "message", "m_peer", map[string]any{"text": "big", "pad": strings.Repeat("x", 5<<20)})
-	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
-		id, ok := called(r)
-		switch {
-		case ok:
-			replyTool(w, id, `{"content":[],"structuredContent":{"events":[{"trust":"untrusted","data":`+string(big)+`}],"cursor":5,"session_status":"active"}}`)
-		case r.URL.Path == "/ws":
-			if r.URL.Query().Get("cursor") == "0" {
-				sayThen(w, r, string(big), nil)
-			} else {
-				sayThen(w, r, "", nil)
-			}
-		default:
-			return false
-		}
-		return true
-	})
-	seat := &hubtest.Seat{Room: "qs_big", Member: "m_ours"}
-	b := s.watching(t, seat)
-	if got := b.take(t, 1); got[0].Event.Cursor != 5 {
-		t.Errorf("got cursor %d", got[0].Event.Cursor)
-	}
-}
-
-// The machine slept: a socket that looks open and is dead is replaced, though
-// no byte ever said so (failure table: laptop sleeps).
-func TestASleepReplacesDeadSockets(t *testing.T) {
-	t.Parallel()
-	s := startService(t)
-	ours, peer := s.pair(t)
-	b := s.bridgeOf(t, t.TempDir(), remote.Key(hubtest.Jesse))
-	b.join(t, ours)
-	var slept atomicDuration
-	b.watcher.Sleep(slept.load)
-	b.start(t)
-	b.take(t, 1)
-	s.set(fault{stall: true}) // the network is gone without a word
-	peer.Say(t, "while asleep")
-	time.Sleep(50 * time.Millisecond)
-	s.forget() // the old connections stay dead; new ones work
-	slept.add(time.Hour)
-	b.take(t, 1)
-	s.cut() // what is still stalled
-	if !strings.Contains(b.log.String(), "the machine slept") {
-		t.Error("the sleep was not noticed")
 	}
 }
 

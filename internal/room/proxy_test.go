@@ -28,7 +28,6 @@ type proxy struct {
 	fault   fault
 	changed chan struct{}
 	conns   map[net.Conn]bool
-	dead    map[net.Conn]bool // stalled until they are cut
 	closed  bool
 	running sync.WaitGroup
 }
@@ -39,7 +38,7 @@ func startProxy(tb testing.TB, target string) *proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &proxy{Listener: l, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}, dead: map[net.Conn]bool{}}
+	p := &proxy{Listener: l, target: target, changed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	p.running.Go(p.accept)
 	tb.Cleanup(func() {
 		_ = l.Close()
@@ -70,16 +69,6 @@ func (p *proxy) cut() {
 	}
 	close(p.changed) // those that are stalled see it
 	p.changed = make(chan struct{})
-}
-
-// forget heals the proxy for new connections; the open ones stay stalled.
-func (p *proxy) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fault = fault{}
-	for c := range p.conns {
-		p.dead[c] = true
-	}
 }
 
 // open counts the connections that are open now.
@@ -192,17 +181,11 @@ func (p *proxy) hold(src net.Conn, answers bool) (pass, ok bool) {
 		if answers && f.delay > 0 {
 			time.Sleep(f.delay)
 		}
-		if !f.stall && !p.isDead(src) {
+		if !f.stall {
 			return !answers || !f.deaf, true
 		}
 		<-changed
 	}
-}
-
-func (p *proxy) isDead(c net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead[c]
 }
 
 // alive reports whether src has not been cut.

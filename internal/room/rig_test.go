@@ -141,48 +141,10 @@ type bridge struct {
 	dir     string
 	log     *syncBuffer
 	stop    func()
+	slept   atomic.Int64 // how far the wall clock has run ahead
 
 	mu       sync.Mutex
 	identity *queue.Identity // who is signed in
-}
-
-// tokens are a credential that can be taken away and given back.
-type tokens struct {
-	mu    sync.Mutex
-	token string
-	asked int
-}
-
-func (t *tokens) set(token string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.token = token
-}
-
-func (t *tokens) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.asked
-}
-
-// Token implements remote.Tokens.
-func (t *tokens) Token(context.Context) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.asked++
-	if t.token == "" {
-		return "", remote.ErrSignInNeeded
-	}
-	return t.token, nil
-}
-
-// Replace implements remote.Tokens.
-func (t *tokens) Replace(ctx context.Context, refused string) (string, error) {
-	token, err := t.Token(ctx)
-	if err == nil && token == refused {
-		return "", remote.ErrSignInNeeded
-	}
-	return token, err
 }
 
 type syncBuffer struct {
@@ -222,6 +184,7 @@ func newBridge(tb testing.TB, dir string, o remote.Options) *bridge {
 	o.Log, o.Version = log, "test"
 	b.client = remote.New(o)
 	b.watcher = room.New(room.Config{Queue: b.queue, Remote: b.client, Identity: b.who, Log: log})
+	b.watcher.Sleep(func() time.Duration { return time.Duration(b.slept.Load()) })
 	return b
 }
 
@@ -354,34 +317,6 @@ func (b *bridge) eventually(tb testing.TB, what string, cond func() bool) {
 		}
 	}
 }
-
-// renewing are tokens of which the next replaces a refused one.
-type renewing struct {
-	tokens
-	next  string
-	count int
-}
-
-// Replace implements remote.Tokens.
-func (r *renewing) Replace(context.Context, string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count++
-	r.token = r.next
-	return r.token, nil
-}
-
-func (r *renewing) renewals() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count
-}
-
-type atomicDuration struct{ atomic.Int64 }
-
-func (a *atomicDuration) load() time.Duration { return time.Duration(a.Load()) }
-
-func (a *atomicDuration) add(d time.Duration) { a.Add(int64(d)) }
 
 // openFile opens the bridge's queue file beside it.
 func openFile(tb testing.TB, b *bridge) *sql.DB {

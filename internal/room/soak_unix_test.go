@@ -17,7 +17,7 @@ import (
 	"bellman.sh/desktop/internal/remote"
 )
 
-// soakVar is how long the soak lasts, 8 s unless it says otherwise. From a
+// soakVar is how long the soak lasts, 6 s unless it says otherwise. From a
 // minute on there are 50 rooms.
 const soakVar = "BELLMAN_SOAK"
 
@@ -98,7 +98,7 @@ func (l *ledger) audit(t *testing.T) {
 // handed out exactly once.
 func TestSoakEveryEventExactlyOnce(t *testing.T) {
 	t.Parallel()
-	length, rooms := 8*time.Second, 12
+	length, rooms := 6*time.Second, 12
 	if v := os.Getenv(soakVar); v != "" {
 		var err error
 		if length, err = time.ParseDuration(v); err != nil {

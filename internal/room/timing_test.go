@@ -2,203 +2,26 @@ package room_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
 
-	"bellman.sh/desktop/internal/hub/hubtest"
-	"bellman.sh/desktop/internal/remote"
 	"bellman.sh/desktop/internal/room"
 )
-
-// wire is a network in memory, so that a bubble's time can pass while somebody
-// waits on it.
-type wire struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case w.conns <- far:
-		return near, nil
-	case <-w.done:
-		return nil, errors.New("connection refused")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener.
-func (w *wire) Accept() (net.Conn, error) {
-	select {
-	case c := <-w.conns:
-		return c, nil
-	case <-w.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (w *wire) Close() error {
-	w.once.Do(func() { close(w.done) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
-
-// script is a service in a bubble: what it answers, and when it was asked.
-type script struct {
-	socket func(w http.ResponseWriter, r *http.Request, n int)
-	sync   func(n int) string // result of the n-th bellman_sync
-
-	mu    sync.Mutex
-	began time.Time
-	opens []time.Duration
-	syncs []time.Duration
-	pings []time.Duration
-}
-
-// ServeHTTP implements http.Handler.
-func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/ws" {
-		s.socket(w, r, s.note(&s.opens))
-		return
-	}
-	id, ok := called(r)
-	if ok {
-		n := s.note(&s.syncs)
-		if result := s.sync(n); result != "" {
-			replyTool(w, id, result)
-			return
-		}
-		select {
-		case <-time.After(25 * time.Second):
-		case <-r.Context().Done():
-		}
-		replyTool(w, id, syncActive)
-		return
-	}
-	greet(w, r)
-}
-
-// greet answers the MCP handshake.
-func greet(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.Unmarshal(body, &m) != nil || m.ID == nil {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	replyTool(w, m.ID, `{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)
-}
-
-// note writes down when something happened, and returns how often it had.
-func (s *script) note(list *[]time.Duration) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*list = append(*list, time.Since(s.began))
-	return len(*list)
-}
-
-func (s *script) times(list *[]time.Duration) []time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]time.Duration(nil), *list...)
-}
-
-func gaps(at []time.Duration) []time.Duration {
-	var list []time.Duration
-	for i := 1; i < len(at); i++ {
-		list = append(list, at[i]-at[i-1])
-	}
-	return list
-}
-
-// bubble runs a bridge that watches rooms of a scripted service for a time
-// that passes at once, and then what looks at it.
-func bubble(t *testing.T, s *script, rooms int, creds remote.Tokens, run func(b *bridge)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s.began = time.Now()
-		w := &wire{conns: make(chan net.Conn), done: make(chan struct{})}
-		server := &http.Server{Handler: s}
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(w)
-		}()
-		b := newBridge(t, t.TempDir(), remote.Options{
-			Server: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/mcp"}, Tokens: creds, Dial: w.dial,
-		})
-		for i := range rooms {
-			b.join(t, &hubtest.Seat{Room: fmt.Sprint("qs_", i), Member: "m_ours"})
-		}
-		b.start(t)
-		run(b)
-		b.stop()
-		_ = server.Close()
-		<-served
-		time.Sleep(time.Minute) // for what the service still had to do
-	})
-}
-
-func status(code int, header ...string) func(http.ResponseWriter, *http.Request, int) {
-	return func(w http.ResponseWriter, _ *http.Request, _ int) {
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(code)
-	}
-}
-
-// hold opens the socket and reads until it is closed, answering pings or not.
-func (s *script) hold(pong bool) func(http.ResponseWriter, *http.Request, int) {
-	return func(w http.ResponseWriter, r *http.Request, _ int) {
-		sayThen(w, r, "", func(c *websocket.Conn) {
-			ctx := context.WithoutCancel(r.Context())
-			for {
-				_, data, err := c.Read(ctx)
-				if err != nil {
-					return
-				}
-				if string(data) == "ping" {
-					s.note(&s.pings)
-				}
-				if pong && c.Write(ctx, websocket.MessageText, []byte("pong")) != nil {
-					return
-				}
-			}
-		})
-	}
-}
-
-func held(int) string { return "" } // every poll is held for its 25 s
-
-const key = remote.Key("k")
 
 // An open socket is asked for a sign of life after 30 s of silence, each time,
 // and kept while it answers.
 func TestASilentSocketIsPingedEvery30SecondsAndKept(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(true)
-	bubble(t, s, 1, key, func(*bridge) { time.Sleep(5 * time.Minute) })
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(5 * time.Minute) })
 	if n := len(s.times(&s.opens)); n != 1 {
 		t.Errorf("%d sockets were opened", n)
 	}
@@ -217,7 +40,7 @@ func TestASilentSocketIsPingedEvery30SecondsAndKept(t *testing.T) {
 func TestAHalfOpenSocketIsGivenUpAfter40Seconds(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(false)
-	bubble(t, s, 1, key, func(*bridge) { time.Sleep(50 * time.Second) })
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(50 * time.Second) })
 	opens := s.times(&s.opens)
 	if len(opens) != 2 {
 		t.Fatalf("sockets were opened at %v", opens)
@@ -233,7 +56,7 @@ func TestAHalfOpenSocketIsGivenUpAfter40Seconds(t *testing.T) {
 func TestAStalledHandshakeIsAbandonedAfter10Seconds(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() }
-	bubble(t, s, 1, key, func(*bridge) { time.Sleep(time.Minute) })
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(time.Minute) })
 	opens, syncs := s.times(&s.opens), s.times(&s.syncs)
 	if len(opens) < 3 || len(syncs) == 0 {
 		t.Fatalf("opened at %v, polled at %v", opens, syncs)
@@ -252,7 +75,7 @@ func TestAStalledHandshakeIsAbandonedAfter10Seconds(t *testing.T) {
 // than half of that: a service that is down is not hammered.
 func TestTheSocketIsTriedEverMoreRarely(t *testing.T) {
 	s := &script{sync: held, socket: status(http.StatusServiceUnavailable)}
-	bubble(t, s, 1, key, func(*bridge) { time.Sleep(20 * time.Minute) })
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(20 * time.Minute) })
 	all := gaps(s.times(&s.opens))
 	for i, gap := range all {
 		most := min(time.Second<<min(i, 10), 120*time.Second)
@@ -281,7 +104,7 @@ func TestASocketThatClosesAtOnceIsNotForgiven(t *testing.T) {
 			s.socket = func(w http.ResponseWriter, r *http.Request, _ int) {
 				sayThen(w, r, "", func(c *websocket.Conn) { _ = c.Close(code, "") })
 			}
-			bubble(t, s, 1, key, func(*bridge) { time.Sleep(10 * time.Minute) })
+			bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(10 * time.Minute) })
 			if n := len(s.times(&s.opens)); n < 5 || n > 20 {
 				t.Errorf("%d sockets in 10 minutes", n)
 			}
@@ -307,7 +130,7 @@ func TestASocketThatWasHeldIsForgiven(t *testing.T) {
 			_ = c.CloseNow()
 		})
 	}
-	bubble(t, s, 1, key, func(*bridge) { time.Sleep(3 * time.Minute) })
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(3 * time.Minute) })
 	all := gaps(s.times(&s.opens))
 	for _, gap := range all[4:] {
 		if gap < 31*time.Second || gap > 32*time.Second+time.Millisecond {
@@ -321,7 +144,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			s := &script{sync: held, socket: status(code, "Retry-After", "90")}
-			bubble(t, s, 1, key, func(b *bridge) {
+			bubble(t, s, 1, key, func(_ *testing.T, b *bridge) {
 				for range 8 {
 					time.Sleep(20 * time.Second)
 					b.watcher.Kick()
@@ -354,7 +177,7 @@ func TestPollsAreNeverABusyLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{sync: func(int) string { return row.result }, socket: status(http.StatusUpgradeRequired)}
-			bubble(t, s, 1, key, func(*bridge) { time.Sleep(5 * time.Minute) })
+			bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(5 * time.Minute) })
 			if n := len(s.times(&s.syncs)); n < 5 || n > row.most {
 				t.Errorf("%d polls in 5 minutes, want at most %d", n, row.most)
 			}
@@ -367,7 +190,8 @@ func TestWithoutACredentialTheWatchWaitsQuietly(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(true)
 	creds := &tokens{}
-	bubble(t, s, 1, creds, func(b *bridge) {
+	bubble(t, s, 1, creds, func(t *testing.T, b *bridge) {
+		t.Helper()
 		time.Sleep(10 * time.Minute)
 		if n := creds.count(); n < 5 || n > 25 {
 			t.Errorf("the credential was asked for %d times in 10 minutes", n)
@@ -409,7 +233,8 @@ func TestASignInDuringATryIsNotMissed(t *testing.T) {
 		}
 		watcher.Load().Kick()
 	}
-	bubble(t, s, 1, creds, func(b *bridge) {
+	bubble(t, s, 1, creds, func(t *testing.T, b *bridge) {
+		t.Helper()
 		watcher.Store(b.watcher)
 		time.Sleep(2 * time.Second)
 		if n := len(s.times(&s.opens)); n != 1 {
@@ -424,7 +249,7 @@ func TestReconnectsAreSpreadOverTime(t *testing.T) {
 	s := &script{sync: held}
 	s.socket = s.hold(true)
 	const rooms = 600
-	bubble(t, s, rooms, key, func(*bridge) { time.Sleep(15 * time.Second) })
+	bubble(t, s, rooms, key, func(*testing.T, *bridge) { time.Sleep(15 * time.Second) })
 	opens := s.times(&s.opens)
 	if len(opens) != rooms {
 		t.Fatalf("%d of %d rooms are watched after 15 s", len(opens), rooms)
@@ -433,5 +258,59 @@ func TestReconnectsAreSpreadOverTime(t *testing.T) {
 		if opens[i+151]-opens[i] < time.Second {
 			t.Fatalf("more than 151 handshakes within a second, from %v on", opens[i])
 		}
+	}
+}
+
+// A frame that is too large for the socket comes by poll, and the socket goes
+// on behind it (peers.md E2).
+func TestAFrameTooLargeForTheSocketComesByPoll(t *testing.T) {
+	big := string(frameOf(5, "message", "m_peer", map[string]any{"text": "big", "pad": strings.Repeat("x", 5<<20)}))
+	next := string(frameOf(6, "message", "m_peer", map[string]any{"text": "next"}))
+	s := &script{sync: func(n int) string {
+		if n > 1 {
+			return ""
+		}
+		return `{"content":[],"structuredContent":{"events":[{"trust":"untrusted","data":` + big + `}],"cursor":5,"session_status":"active"}}`
+	}}
+	s.socket = func(w http.ResponseWriter, r *http.Request, _ int) {
+		if r.URL.Query().Get("cursor") == "0" {
+			sayThen(w, r, big, nil)
+		} else {
+			sayThen(w, r, next, nil)
+		}
+	}
+	bubble(t, s, 1, key, func(t *testing.T, b *bridge) {
+		t.Helper()
+		if diff := cmp.Diff([]string{"big", "next"}, texts(t, b.take(t, 2))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The machine slept: a socket that looks open and is dead is replaced within
+// one back-off step, though no byte ever said so (failure table: laptop
+// sleeps). Awake, it would have taken 40 s.
+func TestASleepMakesEverySocketProveItself(t *testing.T) {
+	for _, asleep := range []time.Duration{time.Hour, 0, -time.Hour} {
+		t.Run(fmt.Sprint(asleep), func(t *testing.T) {
+			s := &script{sync: held}
+			s.socket = s.hold(false)
+			bubble(t, s, 1, key, func(_ *testing.T, b *bridge) {
+				time.Sleep(5 * time.Second)
+				b.slept.Store(int64(asleep))
+				time.Sleep(15 * time.Second)
+			})
+			opens := s.times(&s.opens)
+			if asleep <= 0 {
+				if len(opens) != 1 {
+					t.Errorf("sockets were opened at %v without a sleep", opens)
+				}
+				return
+			}
+			// The next look at the clocks, 10 s for a sign of life, a second of jitter.
+			if len(opens) != 2 || opens[1] > 5*time.Second+2*time.Second+10*time.Second+time.Second {
+				t.Errorf("sockets were opened at %v", opens)
+			}
+		})
 	}
 }
