@@ -17,6 +17,7 @@ demo: ## watch two agents meet in a room, with a bridge killed half-way
 
 test: setup ## install what the tests need, then run all of them under the race detector
 	go test -race -shuffle=on -timeout 20m ./...
+	CGO_ENABLED=0 go test -shuffle=on -timeout 10m ./internal/queue ./internal/hub/sqlite
 
 soak: setup ## the long forms of the tests that kill, stop and flood; about half an hour
 	BELLMAN_SOAK=5m go test -timeout 40m ./internal/queue ./internal/room ./build/conformance

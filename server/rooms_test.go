@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"bellman.sh/desktop/internal/hub/hubtest"
 )
 
@@ -330,5 +332,35 @@ func TestARoomFileStandsInForTheManifest(t *testing.T) {
 	b.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
 	if r := b.call("bellman_start", map[string]any{"brief": hubtest.Brief("g")}); !r.IsError {
 		t.Errorf("in the bundle: %s", r.text())
+	}
+}
+
+// Another process holds the file while this one starts: a reason, and then the
+// queue all the same, without a restart.
+func TestAQueueThatIsHeldAtTheStartIsOpenedLater(t *testing.T) {
+	j, b := join(t)
+	b.kill()
+	dir := filepath.Join(j.profile.dir, "state", "default")
+	gate := flock.New(filepath.Join(dir, "open.lock"))
+	if ok, err := gate.TryLock(); !ok || err != nil {
+		t.Fatalf("hold the gate: %v %v", ok, err)
+	}
+	b = j.profile.open(t)
+	r := b.call("bellman_wait", map[string]any{"wait_seconds": 0})
+	if err := gate.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if !r.IsError || !strings.Contains(r.text(), "the event queue cannot be used") {
+		t.Errorf("while it is held: %s", r.text())
+	}
+	j.peer.Say(t, "after the hold")
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		r := b.call("bellman_wait", map[string]any{"wait_seconds": 1})
+		if !r.IsError && strings.Contains(r.text(), "after the hold") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never opened: %s", r.text())
+		}
 	}
 }
