@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,9 +76,17 @@ func serve(ctx context.Context, c console, args []string) error {
 // check refuses flags that do not go together. Others may reach the hub only
 // where something encrypts, and then with real credentials and by one name.
 func (s *serving) check() error {
-	host, _, err := net.SplitHostPort(s.listen)
+	host, port, err := net.SplitHostPort(s.listen)
 	if err != nil {
 		return fmt.Errorf("--listen %q is not host:port", s.listen)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("--listen %q: the port is not a number from 0 to 65535", s.listen)
+	}
+	if s.publicURL != "" {
+		if err := hub.CheckPublicURL(s.publicURL); err != nil {
+			return fmt.Errorf("--public-url: %w", err)
+		}
 	}
 	ip, err := netip.ParseAddr(host)
 	loopback := host == "localhost" || err == nil && ip.IsLoopback()

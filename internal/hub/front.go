@@ -19,6 +19,13 @@ type front struct {
 	loopback bool
 }
 
+// CheckPublicURL reports why base cannot be Config.PublicURL: it is not an
+// origin, a scheme and a host with nothing behind them.
+func CheckPublicURL(base string) error {
+	_, err := newFront(base)
+	return err
+}
+
 func newFront(base string) (*front, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
