@@ -2,14 +2,22 @@ package room
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/account"
 	"bellman.sh/desktop/internal/hub/manifest"
+	"bellman.sh/desktop/internal/hub/payload"
 )
+
+// maxPayload is the bound of a payload in UTF-16 units. See protocol.md 1.5.
+const maxPayload = 20000
 
 // Message is something a member writes to its room.
 type Message struct {
@@ -46,7 +54,7 @@ func (h *House) Send(ctx context.Context, who account.Identity, id string, msg M
 		return Sent{}, err
 	}
 	defer leave()
-	p, malformed := readPayload(msg.Payload)
+	p, malformed := payload.Read(msg.Payload)
 	var sent Sent
 	err = r.change(ctx, func(s *state, now int64) (*record, error) {
 		m, rec, err := gate(s, who, msg.Handle, verbs[msg.Type], now)
@@ -58,10 +66,10 @@ func (h *House) Send(ctx context.Context, who account.Identity, id string, msg M
 		if msg.Type == TypeActionRequest {
 			sent.Note = "a human must approve this; the answer comes as an action_response event whose ref_id is this cursor"
 		}
-		if err := cmpErr(malformed, p.bounds(), checkOthers(msg.Type, others)); err != nil {
+		if err := cmpErr(invalid(malformed), checkBounds(p), checkOthers(msg.Type, others)); err != nil {
 			return rec, err
 		}
-		print := fingerprint(msg.Type, m.ID, msg.RefID, p.sorted)
+		print := fingerprint(msg.Type, m.ID, msg.RefID, p.Sorted)
 		if old, ok := s.keys[keyRef{m.ID, msg.Key}]; ok && msg.Key != "" {
 			return s.replay(rec, old, msg, print, &sent)
 		}
@@ -83,13 +91,21 @@ func cmpErr(errs ...error) error {
 	return nil
 }
 
-func (p payload) bounds() error {
+// invalid is the refusal of what could not be read.
+func invalid(malformed error) error {
+	if malformed == nil {
+		return nil
+	}
+	return refuse(Invalid, "%v", malformed)
+}
+
+func checkBounds(p payload.Payload) error {
 	switch {
-	case p.deep:
-		return refuse(Invalid, "payload nests deeper than %d levels: flatten it", maxDepth)
-	case p.units > maxPayload:
+	case p.Deep:
+		return refuse(Invalid, "payload nests deeper than %d levels: flatten it", payload.MaxDepth)
+	case p.Units > maxPayload:
 		return refuse(Invalid, "payload too large (%d characters, at most %d). Send a summary instead, and keep the whole where both sides can reach it",
-			p.units, maxPayload)
+			p.Units, maxPayload)
 	}
 	return nil
 }
@@ -136,18 +152,18 @@ func (s *state) replay(rec *record, old kept, msg Message, print string, sent *S
 }
 
 // checkType applies the rules of one type to a message.
-func (s *state) checkType(m *member, msg Message, p payload) error {
+func (s *state) checkType(m *member, msg Message, p payload.Payload) error {
 	switch msg.Type {
 	case TypeActionResponse:
 		if err := s.checkAnswer(m, msg.RefID); err != nil {
 			return err
 		}
-		return checkResponse(p.compact)
+		return checkResponse(p.Compact)
 	case TypeBriefUpdate:
-		_, err := ParseBrief(p.compact)
+		_, err := ParseBrief(p.Compact)
 		return err
 	case TypeProgress:
-		return checkProgress(p.compact)
+		return checkProgress(p.Compact)
 	}
 	return nil
 }
@@ -170,8 +186,8 @@ func (s *state) checkAnswer(m *member, ref *string) error {
 	return nil
 }
 
-func (s *state) storeMessage(rec *record, who account.Identity, m *member, msg Message, p payload, print string, sent *Sent) error {
-	cursor, err := rec.say(s, msg.Type, m.sender(), p.compact, msg.RefID)
+func (s *state) storeMessage(rec *record, who account.Identity, m *member, msg Message, p payload.Payload, print string, sent *Sent) error {
+	cursor, err := rec.say(s, msg.Type, m.sender(), p.Compact, msg.RefID)
 	if err != nil {
 		return err
 	}
@@ -181,7 +197,7 @@ func (s *state) storeMessage(rec *record, who account.Identity, m *member, msg M
 	}
 	switch msg.Type {
 	case TypeBriefUpdate:
-		brief, err := ParseBrief(p.compact)
+		brief, err := ParseBrief(p.Compact)
 		if err != nil {
 			return err
 		}
@@ -189,7 +205,7 @@ func (s *state) storeMessage(rec *record, who account.Identity, m *member, msg M
 	case TypeProgress:
 		rec.Report = m.ID
 	}
-	detail := map[string]any{"chars": p.units}
+	detail := map[string]any{"chars": p.Units}
 	if msg.RefID != nil {
 		detail["ref_id"] = *msg.RefID
 	}
@@ -245,4 +261,21 @@ func checkProgress(raw json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// fingerprint says what a message is: its type, its sender's handle, what it
+// answers and its payload. The person behind the handle is left out.
+func fingerprint(kind, handle string, ref *string, sorted []byte) string {
+	h := sha256.New()
+	answered := "-"
+	if ref != nil {
+		answered = "=" + *ref
+	}
+	for _, part := range []string{kind, handle, answered} {
+		// The length keeps one part from running into the next.
+		_, _ = fmt.Fprintf(h, "%d:", len(part))
+		_, _ = io.WriteString(h, part)
+	}
+	_, _ = h.Write(sorted)
+	return base64.RawStdEncoding.EncodeToString(h.Sum(nil))
 }

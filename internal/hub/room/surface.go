@@ -2,27 +2,32 @@ package room
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/account"
 	"bellman.sh/desktop/internal/hub/manifest"
+	"bellman.sh/desktop/internal/hub/payload"
+	"bellman.sh/desktop/internal/hub/surface"
 )
 
 // maxItems is how many keys a surface holds.
 const maxItems = 64
 
+var imageTypes = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
+
 // item is a surface item as it stands, and who wrote it last.
 type item struct {
-	Item
+	surface.Item
 	By bellman.Sender `json:"by"`
 }
 
 // wholeSurface is the surface as it stands; with a cut, only what was last
 // written at or before it.
 func (s *state) wholeSurface(cut int64) Surface {
-	whole := Surface{Cursor: s.surfaceCursor, Items: []bellman.Envelope[Item]{}}
+	whole := Surface{Cursor: s.surfaceCursor, Items: []bellman.Envelope[surface.Item]{}}
 	if cut > 0 {
 		whole.Cursor = 0
 	}
@@ -121,13 +126,13 @@ func (h *House) writeSurface(ctx context.Context, who account.Identity, id strin
 		return Sent{}, err
 	}
 	defer leave()
-	p, malformed := readPayload(msg.Payload)
-	if p.deep {
-		malformed = refuse(Invalid, "payload nests deeper than a surface item does")
+	p, malformed := payload.Read(msg.Payload)
+	if p.Deep {
+		malformed = errors.New("payload nests deeper than a surface item does")
 	}
-	var w write
+	var w surface.Write
 	if malformed == nil {
-		w, malformed = readWrite(p.compact)
+		w, malformed = surface.Read(p.Compact)
 	}
 	var sent Sent
 	err = r.change(ctx, func(s *state, now int64) (*record, error) {
@@ -137,9 +142,9 @@ func (h *House) writeSurface(ctx context.Context, who account.Identity, id strin
 		}
 		sent = Sent{RoomMembers: labels(s.others(m.ID))}
 		if malformed != nil {
-			return rec, malformed
+			return rec, invalid(malformed)
 		}
-		print := fingerprint(msg.Type, m.ID, msg.RefID, p.sorted)
+		print := fingerprint(msg.Type, m.ID, msg.RefID, p.Sorted)
 		if old, ok := s.keys[keyRef{m.ID, msg.Key}]; ok && msg.Key != "" {
 			return s.replay(rec, old, msg, print, &sent)
 		}
@@ -150,23 +155,23 @@ func (h *House) writeSurface(ctx context.Context, who account.Identity, id strin
 		if msg.Key != "" {
 			rec.Key = &kept{Member: m.ID, Key: msg.Key, Fingerprint: print, Cursor: sent.Cursor}
 		}
-		rec.note(s, who, "sent_surface", w.detail(rec.Write))
+		rec.note(s, who, "sent_surface", detail(w, rec.Write))
 		return rec, nil
 	})
 	return sent, err
 }
 
 // place checks a write against what is on the surface and records it.
-func (s *state) place(rec *record, m *member, w write, ref *string) error {
-	if w.remove {
-		payload := map[string]any{"key": w.item.Key, "remove": true}
-		if _, err := rec.say(s, TypeSurface, m.sender(), payload, ref); err != nil {
+func (s *state) place(rec *record, m *member, w surface.Write, ref *string) error {
+	if w.Remove {
+		removal := map[string]any{"key": w.Item.Key, "remove": true}
+		if _, err := rec.say(s, TypeSurface, m.sender(), removal, ref); err != nil {
 			return err
 		}
-		rec.Erase = w.item.Key
+		rec.Erase = w.Item.Key
 		return nil
 	}
-	i := w.item
+	i := w.Item
 	if err := s.resolveBlob(&i); err != nil {
 		return err
 	}
@@ -176,7 +181,7 @@ func (s *state) place(rec *record, m *member, w write, ref *string) error {
 	if err := s.checkEnds(i); err != nil {
 		return err
 	}
-	cursor, err := rec.say(s, TypeSurface, m.sender(), w.normal(i), ref)
+	cursor, err := rec.say(s, TypeSurface, m.sender(), i.Event(), ref)
 	if err != nil {
 		return err
 	}
@@ -186,7 +191,7 @@ func (s *state) place(rec *record, m *member, w write, ref *string) error {
 }
 
 // resolveBlob fills in the service's own facts about the file an item names.
-func (s *state) resolveBlob(i *Item) error {
+func (s *state) resolveBlob(i *surface.Item) error {
 	if i.Blob == nil {
 		return nil
 	}
@@ -195,17 +200,17 @@ func (s *state) resolveBlob(i *Item) error {
 		return refuse(NotFound, "no blob %q in this room: upload it first", i.Blob.ID)
 	}
 	switch {
-	case i.Kind == kindImage && !imageTypes[b.Type]:
+	case i.Kind == surface.KindImage && !imageTypes[b.Type]:
 		return refuse(Invalid, "an image item needs a blob stored as png, jpeg, gif or webp, and this one is %s: place it as a file", b.Type)
-	case i.Kind == kindHTML && b.Type != "text/html":
+	case i.Kind == surface.KindHTML && b.Type != "text/html":
 		return refuse(Invalid, "an html item needs a blob stored as text/html, and this one is %s: place it as a file", b.Type)
 	}
-	i.Blob = &ItemBlob{ID: b.ID, Bytes: b.Bytes, Type: b.Type, Name: b.Name}
+	i.Blob = &surface.Blob{ID: b.ID, Bytes: b.Bytes, Type: b.Type, Name: b.Name}
 	return nil
 }
 
 // checkEnds wants both ends of a connector to be there and to be no connector.
-func (s *state) checkEnds(i Item) error {
+func (s *state) checkEnds(i surface.Item) error {
 	if i.Ends == nil {
 		return nil
 	}
@@ -214,9 +219,25 @@ func (s *state) checkEnds(i Item) error {
 		if !ok || end == i.Key {
 			return refuse(Invalid, "connector end %q is not on the surface", end)
 		}
-		if other.Kind == kindConnector {
+		if other.Kind == surface.KindConnector {
 			return refuse(Invalid, "connector end %q is a connector itself", end)
 		}
 	}
 	return nil
+}
+
+// detail is what the audit log says of a write.
+func detail(w surface.Write, stored *item) map[string]any {
+	if stored == nil {
+		return map[string]any{"key": w.Item.Key, "removed": true}
+	}
+	chars := 0
+	if stored.Body != nil {
+		chars = bellman.Units(*stored.Body)
+	}
+	d := map[string]any{"key": stored.Key, "kind": stored.Kind, "chars": chars}
+	if stored.Blob != nil {
+		d["bytes"] = stored.Blob.Bytes
+	}
+	return d
 }

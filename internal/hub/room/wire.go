@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bellman.sh/desktop/internal/bellman"
+	"bellman.sh/desktop/internal/hub/surface"
 )
 
 // Event types. Members write the first seven, the service the rest.
@@ -118,51 +119,8 @@ type PreviewText struct {
 
 // Surface is the working surface, every item as its last writer's.
 type Surface struct {
-	Cursor int64                    `json:"cursor"`
-	Items  []bellman.Envelope[Item] `json:"items"`
-}
-
-// Item is a surface item as read; what it lacks is null.
-type Item struct {
-	Key       string     `json:"key"`
-	Kind      string     `json:"kind"`
-	Title     *string    `json:"title"`
-	Body      *string    `json:"body"`
-	Ends      *Ends      `json:"ends"`
-	Placement *Placement `json:"placement"`
-	Blob      *ItemBlob  `json:"blob"`
-	Shape     *Shape     `json:"shape"`
-	Cursor    int64      `json:"cursor"`
-	At        string     `json:"at"`
-}
-
-// Ends are the two items a connector joins.
-type Ends struct {
-	From string `json:"from"`
-	To   string `json:"to"`
-}
-
-// Placement is where an item lies.
-type Placement struct {
-	X json.Number  `json:"x"`
-	Y json.Number  `json:"y"`
-	W *json.Number `json:"w,omitempty"`
-	H *json.Number `json:"h,omitempty"`
-}
-
-// ItemBlob is the file behind an item, as the service stored it.
-type ItemBlob struct {
-	ID    string `json:"id"`
-	Bytes int64  `json:"bytes"`
-	Type  string `json:"type"`
-	Name  string `json:"name"`
-}
-
-// Shape is the form of a shape item.
-type Shape struct {
-	Form  string `json:"form"`
-	Color string `json:"color"`
-	Flip  bool   `json:"flip"`
+	Cursor int64                            `json:"cursor"`
+	Items  []bellman.Envelope[surface.Item] `json:"items"`
 }
 
 // encode writes v as compact JSON the way JavaScript does: nothing escaped for

@@ -1,12 +1,12 @@
-package room
+// Package payload reads JSON objects that members send: bounded in depth,
+// written again compactly, and in a form in which equal objects are equal bytes.
+package payload
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,42 +14,42 @@ import (
 	"bellman.sh/desktop/internal/bellman"
 )
 
-// Bounds of a payload, counted as JavaScript counts. See protocol.md 1.5.
-const (
-	maxPayload = 20000
-	maxDepth   = 64
-)
+// MaxDepth is how deep a payload may nest.
+const MaxDepth = 64
 
-// payload is what a member sends, read once.
-type payload struct {
-	compact json.RawMessage // as it was written, without white space
-	sorted  []byte          // with the keys of every object in order
-	units   int             // length of compact in UTF-16 units
-	deep    bool            // nested deeper than maxDepth; the rest is unset
+// Payload is what a member sends, read once.
+type Payload struct {
+	Compact json.RawMessage // as it was written, without white space
+	Sorted  []byte          // with the keys of every object in order; for comparing only
+	Units   int             // length of Compact in UTF-16 units, as JavaScript counts
+	Deep    bool            // nested deeper than MaxDepth; the rest is unset
 }
 
-// readPayload takes apart a JSON object that came from outside.
-func readPayload(raw json.RawMessage) (payload, error) {
+var errNoObject = errors.New("payload must be a JSON object")
+
+// Read takes apart a JSON object that came from outside. Its errors are
+// written for the sender.
+func Read(raw json.RawMessage) (Payload, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	v, deep, err := readValue(d, 0)
 	if err != nil {
-		return payload{}, refuse(Invalid, "payload must be a JSON object")
+		return Payload{}, errNoObject
 	}
 	if deep {
-		return payload{deep: true}, nil
+		return Payload{Deep: true}, nil
 	}
 	if _, ok := v.(fields); !ok {
-		return payload{}, refuse(Invalid, "payload must be a JSON object")
+		return Payload{}, errNoObject
 	}
-	var p payload
-	if p.compact, err = appendValue(nil, v, false); err != nil {
-		return payload{}, err
+	var p Payload
+	if p.Compact, err = appendValue(nil, v, false); err != nil {
+		return Payload{}, err
 	}
-	if p.sorted, err = appendValue(nil, v, true); err != nil {
-		return payload{}, err
+	if p.Sorted, err = appendValue(nil, v, true); err != nil {
+		return Payload{}, err
 	}
-	p.units = bellman.Units(string(p.compact))
+	p.Units = bellman.Units(string(p.Compact))
 	return p, nil
 }
 
@@ -73,7 +73,7 @@ func readValue(d *json.Decoder, depth int) (v any, deep bool, err error) {
 	if !ok {
 		return t, false, nil
 	}
-	if depth == maxDepth {
+	if depth == MaxDepth {
 		return nil, true, nil
 	}
 	if open == '[' {
@@ -192,21 +192,4 @@ func appendString(b []byte, s string) []byte {
 		}
 	}
 	return append(b, '"')
-}
-
-// fingerprint says what a message is: its type, its sender's handle, what it
-// answers and its payload. The person behind the handle is left out.
-func fingerprint(kind, handle string, ref *string, sorted []byte) string {
-	h := sha256.New()
-	answered := "-"
-	if ref != nil {
-		answered = "=" + *ref
-	}
-	for _, part := range []string{kind, handle, answered} {
-		// The length keeps one part from running into the next.
-		_, _ = fmt.Fprintf(h, "%d:", len(part))
-		_, _ = io.WriteString(h, part)
-	}
-	_, _ = h.Write(sorted)
-	return base64.RawStdEncoding.EncodeToString(h.Sum(nil))
 }
