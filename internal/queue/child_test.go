@@ -289,5 +289,6 @@ func quota(ctx context.Context, q *queue.Queue) error {
 	} else {
 		fmt.Println(err, errList, cursor)
 	}
+	_ = q.Close() // there may be no space for its goodbye; others see that its lock is free
 	return nil
 }

@@ -84,16 +84,22 @@ func remaining(ctx context.Context, c *conn, id Identity, f Filter) (int, error)
 // holds does not wait.
 func (q *Queue) Pending(ctx context.Context, id Identity, f Filter) (Pending, error) {
 	var p Pending
-	err := q.read(ctx, func(ctx context.Context, c *conn) error {
-		where, args := f.where(id)
-		_, err := c.get(ctx, `select coalesce(sum(events), 0), coalesce(sum(urgent), 0), count(distinct case when urgent > 0 then room end) from (
-			select m.room, m.events - (select coalesce(sum(h.events), 0) from hold h where h.member = m.id) events,
-			m.urgent - (select coalesce(sum(h.urgent), 0) from hold h where h.member = m.id) urgent`+
-			fromMembers+where+" and m.events > 0)", args, &p.Events, &p.Interrupting, &p.Rooms)
+	err := q.read(ctx, func(ctx context.Context, c *conn) (err error) {
+		p, err = pending(ctx, c, id, f)
 		return err
 	})
 	if err != nil {
 		return Pending{}, fmt.Errorf("count pending events: %w", err)
 	}
 	return p, nil
+}
+
+func pending(ctx context.Context, c *conn, id Identity, f Filter) (Pending, error) {
+	var p Pending
+	where, args := f.where(id)
+	_, err := c.get(ctx, `select coalesce(sum(events), 0), coalesce(sum(urgent), 0), count(distinct case when urgent > 0 then room end) from (
+		select m.room, m.events - (select coalesce(sum(h.events), 0) from hold h where h.member = m.id) events,
+		m.urgent - (select coalesce(sum(h.urgent), 0) from hold h where h.member = m.id) urgent`+
+		fromMembers+where+" and m.events > 0)", args, &p.Events, &p.Interrupting, &p.Rooms)
+	return p, err
 }

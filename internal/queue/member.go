@@ -115,14 +115,16 @@ func (q *Queue) Resume(ctx context.Context, id Identity, m Member) error {
 	return nil
 }
 
+// fromMemberships are an identity's members in the order of Memberships.
+const fromMemberships = ` from identity i join member m on m.identity = i.id join room r on r.id = m.room
+	where i.server = ? and i.user = ? order by m.ended <> '', m.touched desc, m.id`
+
 // Memberships lists every membership of id: those to be watched first, then
 // idle ones, then those that have ended, each by the latest touch.
 func (q *Queue) Memberships(ctx context.Context, id Identity) ([]Membership, error) {
 	var list []Membership
 	err := q.read(ctx, func(ctx context.Context, c *conn) error {
-		return c.each(ctx, `select r.name, m.name, m.fetched, m.touched, m.ended, r.paused_events is not null
-			from identity i join member m on m.identity = i.id join room r on r.id = m.room
-			where i.server = ? and i.user = ? order by m.ended <> '', m.touched desc, m.id`, []any{id.Server, id.User},
+		return c.each(ctx, "select r.name, m.name, m.fetched, m.touched, m.ended, r.paused_events is not null"+fromMemberships, []any{id.Server, id.User},
 			func(scan func(...any) error) error {
 				var m Membership
 				var touched int64

@@ -49,7 +49,8 @@ func (q *Queue) register(ctx context.Context, old owner) error {
 		return err
 	}
 	err = q.write(ctx, false, func(ctx context.Context, c *conn) error {
-		_, err := c.exec(ctx, "insert into owner (id, lock) values (?, ?)", self.id, filepath.Base(self.lock.Path()))
+		_, err := c.exec(ctx, "insert into owner (id, lock, pid, since) values (?, ?, ?, ?)",
+			self.id, filepath.Base(self.lock.Path()), os.Getpid(), q.set.now().UnixMilli())
 		return err
 	})
 	if err != nil {

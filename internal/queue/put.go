@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // span is a range of cursors (low, high].
@@ -38,7 +39,7 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 			return err
 		}
 		added = len(fresh)
-		return s.store(ctx, c, fresh, cursor)
+		return s.store(ctx, c, fresh, cursor, q.set.now())
 	})
 	switch {
 	case err != nil:
@@ -102,8 +103,9 @@ func (s *seat) fresh(events []Event) []Event {
 	return slices.CompactFunc(fresh, func(a, b Event) bool { return a.Cursor == b.Cursor })
 }
 
-// store inserts fresh and moves the cursor past it and to cursor.
-func (s *seat) store(ctx context.Context, c *conn, fresh []Event, cursor int64) error {
+// store inserts fresh, which arrived at now, and moves the cursor past it and
+// to cursor.
+func (s *seat) store(ctx context.Context, c *conn, fresh []Event, cursor int64, now time.Time) error {
 	var size, urgent int64
 	key, first, head := s.lastKey, int64(0), int64(0)
 	for i, e := range fresh {
@@ -134,7 +136,8 @@ func (s *seat) store(ctx context.Context, c *conn, fresh []Event, cursor int64) 
 	if n := len(fresh); n > 0 {
 		fetched = max(fetched, fresh[n-1].Cursor)
 		_, err := c.exec(ctx, `update member set fetched = ?, last_key = ?, events = events + ?, bytes = bytes + ?, urgent = urgent + ?,
-			head = coalesce(head, ?), first = coalesce(first, ?) where id = ?`, fetched, key, n, size, urgent, head, first, s.id)
+			head = coalesce(head, ?), first = coalesce(first, ?), arrived = ? where id = ?`,
+			fetched, key, n, size, urgent, head, first, now.UnixMilli(), s.id)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ const (
 	// database is ever migrated or set aside.
 	applicationID = 0x42454c51
 	// schemaVersion is the number of the newest file in schema/.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // stamp is what a file says of itself.
