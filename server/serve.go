@@ -25,13 +25,22 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 		log.Error("the state directory cannot be used; set BELLMAN_STATE_DIR", "error", err)
 	}
 	conn := stdio.New(s.in, s.out, log)
-	cred := openCredential(ctx, cfg, log)
+	host := &person{conn: conn, log: log}
+	cred := openCredential(ctx, cfg, host, log)
 	events := openEvents(ctx, cfg, log)
+	var bridge *tools.Bridge // is there before the first request, and so before the first notification
 	client := remote.New(remote.Options{
 		Server: cfg.server, Tokens: cred, Version: currentVersion(), Log: log,
-		Notify: func(method string, params json.RawMessage) { forward(conn, log, method, params) },
+		Notify: func(method string, params json.RawMessage) {
+			switch method {
+			case "notifications/progress":
+				notify(conn, log, method, params)
+			case "notifications/tools/list_changed":
+				bridge.ToolsChanged(ctx)
+			}
+		},
 	})
-	bridge := tools.New(tools.Config{
+	bridge = tools.New(tools.Config{
 		Queue: events.get, Remote: client, SignIn: cred.signIn(), Identity: cred.identity, Whoami: cred.whoami,
 		Upload: cfg.upload, RoomDir: cfg.roomDir, Dir: cfg.dir, Server: cfg.server.String(), Version: currentVersion(), Notice: cfg.notice,
 		Notify: func(method string, params any) { notify(conn, log, method, params) }, Log: log,
@@ -41,7 +50,12 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	side.Go(func() { watchParent(ctx, leave, log) })
 
 	log.Info("ready: queue delivery", "server", cfg.server.String(), "version", currentVersion(), "profile", cfg.profile, "key", cfg.key != "")
-	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply { return answer(ctx, bridge, r, log) })
+	err := conn.Run(ctx, func(ctx context.Context, r *stdio.Request) stdio.Reply {
+		if r.Method == "initialize" {
+			host.learn(r.Params)
+		}
+		return answer(ctx, bridge, r, log)
+	})
 
 	leave()
 	closed := make(chan struct{})
@@ -127,14 +141,6 @@ func settle(ctx context.Context, r tools.Receipt, log *slog.Logger) func(stdio.F
 		if err != nil {
 			log.Warn("what became of a reply could not be noted", "error", err)
 		}
-	}
-}
-
-// forward passes the service's progress on. Its other notifications concern
-// the bridge's own connection.
-func forward(conn *stdio.Conn, log *slog.Logger, method string, params json.RawMessage) {
-	if method == "notifications/progress" {
-		notify(conn, log, method, params)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,16 +111,47 @@ func TestA200ThatIsNoAnswerIsAnError(t *testing.T) {
 	}
 }
 
-// An answer may come as a stream, with notifications before it.
+// An answer may come as a stream, with notifications before it. They are handed
+// on in their order and with their bytes, however the stream is cut and its
+// lines end; what is no notification is not.
 func TestAStreamedAnswer(t *testing.T) {
-	s := start(t, after(func(w http.ResponseWriter, _ *http.Request, m request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\n")
-		_, _ = fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"pad\":%q}}\n\n", m.ID, strings.Repeat("x", 5<<20))
-	}))
-	got, err := call(t, client(t, s.URL, remote.Key(secret)))
-	if err != nil || len(got) < 5<<20 {
-		t.Errorf("got %d bytes, %v", len(got), err)
+	const first = `{"progressToken":12345678901234567890123,"progress":1.0,"z":null,"a":"\u003c"}`
+	pad := strings.Repeat("x", 300<<10)
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		for _, step := range []int{1, 7, 64 << 10} {
+			var text strings.Builder
+			for _, line := range []string{
+				": a comment", "",
+				"event: message", "id: 1", `data: {"jsonrpc":"2.0","method":"notifications/progress","params":` + first + `}`, "",
+				`data: {"jsonrpc":"2.0",`, `data:"method":"notifications/tools/list_changed"}`, "",
+				"data: no JSON", "", `data: {"jsonrpc":"2.0","id":77,"method":"ping"}`, "", "",
+			} {
+				text.WriteString(line + end)
+			}
+			s := start(t, after(func(w http.ResponseWriter, _ *http.Request, m request) {
+				w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+				for rest := text.String(); rest != ""; {
+					n := min(step, len(rest))
+					_, _ = io.WriteString(w, rest[:n])
+					rest = rest[n:]
+					http.NewResponseController(w).Flush()
+				}
+				_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"too/long\",\"params\":{\"pad\":%q}}\n\n", pad)
+				_, _ = fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"last\"}\n\n")
+				_, _ = fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"pad\":%q}}\n\n", m.ID, pad)
+			}))
+			var heard []string
+			c := client(t, s.URL, remote.Key(secret), func(o *remote.Options) {
+				o.Notify = func(method string, params json.RawMessage) { heard = append(heard, method+" "+string(params)) }
+			})
+			got, err := call(t, c)
+			if err != nil || len(got) < len(pad) {
+				t.Errorf("got %d bytes, %v", len(got), err)
+			}
+			if want := []string{"notifications/progress " + first, "notifications/tools/list_changed ", "last "}; !slices.Equal(heard, want) {
+				t.Errorf("lines that end in %q, %d bytes at a time: heard %q", end, step, heard)
+			}
+		}
 	}
 }
 

@@ -22,10 +22,10 @@ import (
 // the first call.
 type Client struct {
 	server  *url.URL
-	http    *http.Client
+	http    *http.Client // for everything but MCP
+	mcp     *http.Client // the same, which hears notifications
 	version string
 	log     *slog.Logger
-	notify  func(method string, params json.RawMessage)
 
 	nextID  atomic.Int64
 	mu      sync.Mutex
@@ -68,16 +68,13 @@ func New(o Options) *Client {
 		base.DialContext = o.Dial
 	}
 	origin := &url.URL{Scheme: o.Server.Scheme, Host: o.Server.Host}
-	return &Client{
-		server: o.Server,
-		http: &http.Client{
-			Transport:     &authTransport{base: base, origin: origin, tokens: o.Tokens},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		version: o.Version,
-		log:     o.Log,
-		notify:  o.Notify,
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	plain := &http.Client{Transport: &authTransport{base: base, origin: origin, tokens: o.Tokens}, CheckRedirect: stay}
+	hearing := plain
+	if o.Notify != nil {
+		hearing = &http.Client{Transport: &noticing{plain.Transport, o.Notify}, CheckRedirect: stay}
 	}
+	return &Client{server: o.Server, http: plain, mcp: hearing, version: o.Version, log: o.Log}
 }
 
 // Close waits for cancellations on their way and gives idle connections back.
@@ -173,12 +170,4 @@ func (c *Client) cancelled(ctx context.Context, conn *transport.StreamableHTTP, 
 			c.log.Debug("a cancellation did not reach the service", "error", reason(err))
 		}
 	})
-}
-
-func (c *Client) forward(n mcp.JSONRPCNotification) {
-	params, err := json.Marshal(n.Params)
-	if err != nil {
-		return
-	}
-	c.notify(n.Method, params)
 }

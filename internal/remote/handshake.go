@@ -87,12 +87,9 @@ func (c *Client) forget(conn *transport.StreamableHTTP) {
 }
 
 func (c *Client) connect(ctx context.Context) (*transport.StreamableHTTP, error) {
-	conn, err := transport.NewStreamableHTTP(c.server.String(), transport.WithHTTPBasicClient(c.http), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	conn, err := transport.NewStreamableHTTP(c.server.String(), transport.WithHTTPBasicClient(c.mcp), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, fmt.Errorf("server URL: %w", err)
-	}
-	if c.notify != nil {
-		conn.SetNotificationHandler(c.forward)
 	}
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": mcp.LATEST_LEGACY_PROTOCOL_VERSION,

@@ -114,13 +114,17 @@ func after(f func(w http.ResponseWriter, r *http.Request, m request)) func(http.
 	}
 }
 
-func client(tb testing.TB, server string, tokens remote.Tokens) *remote.Client {
+func client(tb testing.TB, server string, tokens remote.Tokens, change ...func(*remote.Options)) *remote.Client {
 	tb.Helper()
 	u, err := url.Parse(server + "/mcp")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := remote.New(remote.Options{Server: u, Tokens: tokens, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	o := remote.Options{Server: u, Tokens: tokens, Version: "test", Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&o)
+	}
+	c := remote.New(o)
 	tb.Cleanup(c.Close)
 	return c
 }

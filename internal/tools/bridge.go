@@ -182,6 +182,14 @@ func emptyList(method string) json.RawMessage {
 	return json.RawMessage(`{"resourceTemplates":[]}`)
 }
 
+// ToolsChanged takes note that the service has other tools than before. It does
+// not block: the service is asked in the background, at once or, where it has
+// just been asked, with the next call.
+func (b *Bridge) ToolsChanged(ctx context.Context) {
+	b.catalogue.expire()
+	b.refreshCatalogue(ctx)
+}
+
 // refreshCatalogue asks the service for its tools in the background, now that
 // it has been seen to answer, and tells the host when they differ.
 func (b *Bridge) refreshCatalogue(ctx context.Context) {

@@ -25,6 +25,7 @@ import (
 const (
 	freshFor   = 10 * time.Minute // before the service is asked again
 	retryAfter = time.Minute      // the same, when it gave no usable answer
+	changeGap  = 10 * time.Second // the same, when it says that its tools are others
 	maxPages   = 20
 	maxListing = 4 << 20 // bytes kept of a service's list
 )
@@ -41,7 +42,8 @@ type catalogue struct {
 	service  []json.RawMessage // as the service gave them
 	listing  json.RawMessage   // the tools/list result
 	withRoom json.RawMessage   // the same while a room file is in reach
-	next     time.Time         // when the service may be asked again
+	asked    time.Time         // when the service was asked last
+	next     time.Time         // when it may be asked again
 }
 
 // openCatalogue reads the last list the server gave from dir, else the one
@@ -121,8 +123,18 @@ func (c *catalogue) stale() bool {
 	if now.Before(c.next) {
 		return false
 	}
-	c.next = now.Add(freshFor)
+	c.asked, c.next = now, now.Add(freshFor)
 	return true
+}
+
+// expire lets the service be asked again soon, but not at once each time: its
+// answer may come with the next notice.
+func (c *catalogue) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if soon := c.asked.Add(changeGap); soon.Before(c.next) {
+		c.next = soon
+	}
 }
 
 // ask calls the service as remote.Client does.

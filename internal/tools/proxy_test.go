@@ -5,9 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -166,36 +163,6 @@ func TestACancelledCallIsCancelledAtTheService(t *testing.T) {
 	eventually(t, "the service is told", func() bool { return len(s.calls("notifications/cancelled")) == 1 })
 	if n := s.calls("notifications/cancelled")[0]; !strings.Contains(string(n.Params), `"requestId":`+string(id)) {
 		t.Errorf("told %s, want request %s", n.Params, id)
-	}
-}
-
-// Progress of the service reaches the host while the call goes on.
-func TestProgressPasses(t *testing.T) {
-	more := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, _ := io.ReadAll(req.Body)
-		switch q := readRequest(body); {
-		case q.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
-		case q.Method == "initialize":
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, q.ID)
-		default:
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"tok\",\"progress\":1,\"message\":\"half\"}}\n\n")
-			http.NewResponseController(w).Flush()
-			<-more
-			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", q.ID)
-		}
-	}))
-	t.Cleanup(s.Close)
-	r := newRig(t, s.URL+"/mcp", "key")
-	done := make(chan tools.Answer, 1)
-	go func() { done <- r.begin(t.Context(), "slow_tool", nil) }()
-	n := r.waitNote("notifications/progress")
-	close(more)
-	if a := <-done; a.Error != nil || !strings.Contains(string(n.params), `"tok"`) {
-		t.Errorf("progress %s, answer %+v", n.params, a)
 	}
 }
 

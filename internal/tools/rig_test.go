@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -99,6 +100,12 @@ func newRig(tb testing.TB, address, key string, change ...func(*tools.Config)) *
 
 func newRigWith(tb testing.TB, address string, tokens remote.Tokens, dir string, change ...func(*tools.Config)) *rig {
 	tb.Helper()
+	return newRigOver(tb, nil, address, tokens, dir, change...)
+}
+
+// newRigOver is newRigWith on a network of its own, when dial is set.
+func newRigOver(tb testing.TB, dial func(context.Context, string, string) (net.Conn, error), address string, tokens remote.Tokens, dir string, change ...func(*tools.Config)) *rig {
+	tb.Helper()
 	server, err := url.Parse(address)
 	if err != nil {
 		tb.Fatal(err)
@@ -110,8 +117,14 @@ func newRigWith(tb testing.TB, address string, tokens remote.Tokens, dir string,
 		tb.Fatal(err)
 	}
 	r.remote = remote.New(remote.Options{
-		Server: server, Tokens: tokens, Version: "test", Log: log,
-		Notify: func(method string, params json.RawMessage) { r.notes <- note{method, params} },
+		Server: server, Tokens: tokens, Version: "test", Log: log, Dial: dial,
+		Notify: func(method string, params json.RawMessage) {
+			if method == "notifications/tools/list_changed" {
+				r.ToolsChanged(context.WithoutCancel(tb.Context()))
+				return
+			}
+			r.notes <- note{method, params}
+		},
 	})
 	r.cfg = tools.Config{
 		Queue: func(context.Context) (*queue.Queue, error) { return r.queue, nil }, Remote: r.remote,

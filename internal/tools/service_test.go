@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"bellman.sh/desktop/internal/remote"
 	"bellman.sh/desktop/internal/tools"
 )
 
@@ -204,3 +206,55 @@ func (s *service) calls(method string) []request {
 	}
 	return some
 }
+
+// pipes is a network whose only address is a server's, for tests under fake
+// time, which a real network would stop.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
+
+// inBubble is a rig in front of h, all of it under the fake time of t.
+func inBubble(t *testing.T, h http.Handler) *rig {
+	t.Helper()
+	p := pipes{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: h}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(p)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return newRigOver(t, p.dial, "http://service.example/mcp", remote.Key("key"), t.TempDir())
+}
+
+func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p pipes) Close() error { close(p.ended); return nil }
+
+// Addr implements net.Listener.
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

@@ -17,7 +17,7 @@ type SignIn interface {
 // Attempt is a sign-in under way. It goes on when nobody waits for it.
 type Attempt interface {
 	Link() string // our own start link, to be opened by the person
-	Opened() bool // a browser is open on it
+	Opened() bool // the person is being taken to it
 	Wait(ctx context.Context) error
 }
 
@@ -48,7 +48,7 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 	case pending:
 		return failure("sign-in needed. Nothing was sent. Give the person this link to open on this machine, then call again when they have approved: %s", attempt.Link()), false
 	case err != nil:
-		return failure("sign-in did not succeed: %s. Nothing was sent. Call again to try once more.", explain(err)), false
+		return failure("sign-in did not succeed: %s. Nothing was sent. Call again when the person wants to try once more.", explain(err)), false
 	case time.Until(deadline) < enoughLeft:
 		return failure("signed in. Nothing was sent yet: call again."), false
 	}
