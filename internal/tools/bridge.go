@@ -162,7 +162,7 @@ func (b *Bridge) readResource(ctx context.Context, c Call) Answer {
 	result, err := b.cfg.Remote.Call(ctx, c.Method, c.Params)
 	if rpc, ok := errors.AsType[*remote.RPCError](err); ok {
 		if rpc.Code != mcp.METHOD_NOT_FOUND || c.Method == "resources/read" {
-			return Answer{Error: rpc}
+			return Answer{Error: passOn(rpc)}
 		}
 		return Answer{Result: emptyList(c.Method)}
 	}

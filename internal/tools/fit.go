@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"bellman.sh/desktop/internal/bellman"
@@ -13,7 +14,8 @@ import (
 const maxReply = 900 << 10
 
 // fit returns the result, made smaller if it must be: first the JSON in its
-// text compact, then without structuredContent where the text repeats it.
+// text compact, then without structuredContent where the text repeats it. What
+// is still larger than maxReply must not go out.
 func (r *reply) fit() json.RawMessage {
 	raw := r.o.raw()
 	if len(raw) <= maxReply {
@@ -25,6 +27,44 @@ func (r *reply) fit() json.RawMessage {
 	}
 	r.o.remove("structuredContent")
 	return r.o.raw()
+}
+
+// answer is the answer to a call of tool with this result, or, when a host
+// would not take that, what became of the call and what of the result is short.
+func (r *reply) answer(tool string) Answer {
+	raw := r.fit()
+	switch {
+	case len(raw) <= maxReply:
+		return Answer{Result: raw}
+	case r.isError:
+		return failure("%s was refused, in more words than fit here: %s", plain(tool), cut(r.firstText(), maxWords))
+	case readOnly(tool):
+		return failure("%s succeeded, but its answer of %d bytes is more than this host takes. Nothing was changed, and the same call would give the same. %sOf the answer: %s", plain(tool), len(raw), oneByOne(tool), r.short())
+	}
+	return success(fmt.Sprintf("%s succeeded: do not call it again. Its answer of %d bytes is more than this host takes and is left out, save for: %s", plain(tool), len(raw), r.short()), nil)
+}
+
+// oneByOne tells where else to find what stands on a surface.
+func oneByOne(tool string) string {
+	if tool != bellman.ToolSurface && tool != bellman.ToolSync {
+		return ""
+	}
+	return "The items of the surface come one by one, too, in the surface events of bellman_sync from since_cursor 0. "
+}
+
+// maxWords is how many characters are told of a refusal that has too many.
+const maxWords = 2000
+
+// short is the structured result with those members alone that are short, as
+// handles and cursors are.
+func (r *reply) short() string {
+	kept := object{}
+	for _, m := range r.structured {
+		if len(m.raw)+len(m.name) <= 256 && len(kept) < 32 {
+			kept = append(kept, m)
+		}
+	}
+	return string(kept.raw())
 }
 
 // textHoldsAll reports whether the text says all that structuredContent does.
@@ -54,9 +94,9 @@ func splitText(text string) (before, doc string) {
 }
 
 // cutEvents writes the reply of a sync anew from its structured result, as text
-// alone, with as many events from the front as fit. Where some had to go it
-// sets the cursor to the last one kept, says so, and returns that cursor with
-// cut true. A reply that has no events to cut stays as it is.
+// alone, with as many events from the front as fit, one at least. Where some
+// had to go it sets the cursor to the last one kept, says so, and returns that
+// cursor with cut true. A reply that has no events to cut stays as it is.
 func (r *reply) cutEvents() (last int64, cut bool) {
 	var events []json.RawMessage
 	if r.structured == nil || json.Unmarshal(r.structured.get("events"), &events) != nil || len(events) == 0 {
@@ -88,6 +128,21 @@ func (r *reply) cutEvents() (last int64, cut bool) {
 	r.o.set("content", encode([]textBlock{{"text", text}, {"text", note}}))
 	r.o.remove("structuredContent")
 	return last, cut
+}
+
+// wayOn tells how to read on where cutEvents could not make a reply small
+// enough.
+func (r *reply) wayOn() string {
+	if r.structured.get("surface") != nil {
+		return "Call it again without surface. " + oneByOne(bellman.ToolSync)
+	}
+	var events []json.RawMessage
+	if json.Unmarshal(r.structured.get("events"), &events) == nil && len(events) > 0 {
+		if at, ok := eventCursor(events[0]); ok {
+			return fmt.Sprintf("The event with cursor %d is too large: pass since_cursor %d to read on behind it.", at, at)
+		}
+	}
+	return "The same call would give the same."
 }
 
 // inText is how many bytes s takes in a text block: escaped, as a JSON string.

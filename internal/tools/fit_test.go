@@ -61,10 +61,63 @@ func TestALargeReplyIsMadeSmallerInOrder(t *testing.T) {
 		}
 	}
 	// What only structuredContent says is not thrown away to save room.
-	res := fmt.Sprintf(`{"content":[{"type":"text","text":"see below"}],"structuredContent":{"x":%q}}`, strings.Repeat("y", maxReply))
+	res := fmt.Sprintf(`{"content":[{"type":"text","text":"see below"}],"structuredContent":{"x":%q}}`, strings.Repeat("y", maxReply-1000))
 	fixed.Store(&res)
-	if got := r.call("some_tool", nil); len(got.data) < maxReply {
+	if got := r.call("some_tool", nil); len(got.data) < maxReply-1000 || len(got.raw) > maxReply {
 		t.Errorf("structuredContent of %d bytes is left, the text says %q", len(got.data), got.text())
+	}
+}
+
+// No reply that a host would refuse goes out, whatever it is made of: what
+// cannot be made smaller says what became of the call, and keeps what is short
+// of the result.
+func TestNoReplyIsLargerThanAHostTakes(t *testing.T) {
+	r, fixed, _ := answering(t)
+	mega := strings.Repeat("z", 1<<20)
+	handles := `"session_id":"qs_1","member_id":"m_1","cursor":7,"join_code":"BELL-1"`
+	event := func(cursor int, payload string) string {
+		return fmt.Sprintf(`{"trust":"untrusted","origin":{"memberId":"m_x","label":"l"},"data":{"cursor":%d,"type":"message","from":{"member_id":"m_x","label":"l"},"payload":%q,"ref_id":null,"at":"t"}}`, cursor, payload)
+	}
+	seat := args{"session_id": "qs_1", "member_id": "m_1", "since_cursor": 1}
+	for _, c := range []struct {
+		name, tool, result string
+		isError            bool
+		words              []string
+	}{
+		{"text", "of_tomorrow", `{"content":[{"type":"text","text":"` + mega + `"}],"structuredContent":{` + handles + `}}`, false, []string{"of_tomorrow succeeded: do not call it again", "1048", `"join_code":"BELL-1"`}},
+		{"structure", "bellman_start", `{"content":[],"structuredContent":{` + handles + `,"big":"` + mega + `"}}`, false, []string{"bellman_start succeeded: do not call it again", `"session_id":"qs_1","member_id":"m_1","cursor":7,"join_code":"BELL-1"`}},
+		{"structure that the text repeats", "bellman_confirm", asText(t, "", `{`+handles+`,"big":"`+mega+`"}`, ""), false, []string{"do not call it again", `"cursor":7`}},
+		{"an image", "bellman_send", `{"content":[{"type":"image","data":"` + mega + `","mimeType":"image/png"}]}`, false, []string{"bellman_send succeeded: do not call it again"}},
+		{"_meta", "bellman_invite", `{"content":[],"_meta":{"x":"` + mega + `"}}`, false, []string{"do not call it again"}},
+		{"many small members", "bellman_leave", `{"content":[],"structuredContent":{` + strings.TrimSuffix(strings.Repeat(`"k":"`+mega[:200]+`",`, 5<<10), ",") + `}}`, false, []string{"do not call it again"}},
+		{"a read", "bellman_rooms", `{"content":[{"type":"text","text":"` + mega + `"}]}`, true, []string{"Nothing was changed", "the same call would give the same"}},
+		{"a surface", "bellman_surface", `{"content":[],"structuredContent":{"session_id":"qs_1","surface":"` + mega + `"}}`, true, []string{"one by one", `{"session_id":"qs_1"}`}},
+		{"a refusal", "bellman_send", `{"isError":true,"content":[{"type":"text","text":"Error: <b>` + mega + `"}]}`, true, []string{`was refused, in more words than fit here: Error: \u003cb>zz`}},
+		{"a sync with a surface", "bellman_sync", `{"content":[],"structuredContent":{"events":[` + event(8, "x") + `],"cursor":9,"surface":"` + mega + `"}}`, true, []string{"Nothing was handed over or lost", "without surface", "one by one"}},
+		{"a sync with one event", "bellman_sync", `{"content":[],"structuredContent":{"events":[` + event(8, mega) + `,` + event(9, "x") + `],"cursor":9}}`, true, []string{"Nothing was handed over or lost", "pass since_cursor 8"}},
+		{"a sync without events", "bellman_sync", `{"content":[],"structuredContent":{"events":[],"cursor":9,"outstanding":"` + mega + `"}}`, true, []string{"Nothing was handed over or lost"}},
+		{"a sync in text alone", "bellman_sync", `{"content":[{"type":"text","text":"` + mega + `"}]}`, true, []string{"Nothing was changed"}},
+		{"a refused sync", "bellman_sync", `{"isError":true,"content":[{"type":"text","text":"` + mega + `"}]}`, true, []string{"was refused"}},
+	} {
+		fixed.Store(&c.result)
+		a := r.begin(t.Context(), c.tool, seat)
+		if c.tool == "bellman_sync" && a.Receipt.Written != nil {
+			t.Errorf("%s: handed over", c.name)
+		}
+		got := readResult(t, a)
+		if len(got.raw) > 8<<10 || got.isError != c.isError {
+			t.Errorf("%s: %d bytes, error %v: %.300s", c.name, len(got.raw), got.isError, got.raw)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(got.text(), w) {
+				t.Errorf("%s says %.300q, want %q in it", c.name, got.text(), w)
+			}
+		}
+	}
+	refusal := fmt.Sprintf(`!{"code":-32000,"message":"no %s","data":%q}`, mega, mega)
+	fixed.Store(&refusal)
+	if a := r.begin(t.Context(), "bellman_rooms", nil); a.Error == nil || a.Error.Code != -32000 || len(a.Error.Message) > 8<<10 || a.Error.Data != nil {
+		t.Errorf("an error of the protocol: %.100v", a.Error)
 	}
 }
 

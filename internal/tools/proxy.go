@@ -46,7 +46,7 @@ func (b *Bridge) proxy(ctx context.Context, c Call) Answer {
 	if !r.isError {
 		b.notice(ctx, who, r)
 	}
-	return Answer{Result: r.fit()}
+	return r.answer(c.Tool)
 }
 
 // sent is what became of a call.
@@ -113,7 +113,7 @@ func report(c Call, key string, s sent) Answer {
 	case s.unknown() && key != "":
 		return failure("%s. Whether the event was stored is not known: call bellman_sync to see, or repeat this bellman_send with idempotency_key %s, which is stored at most once.", explain(s.err), encode(key))
 	case refused:
-		return Answer{Error: &remote.RPCError{Code: rpc.Code, Message: oneLine(rpc.Message), Data: rpc.Data}}
+		return Answer{Error: passOn(rpc)}
 	case errors.Is(s.err, remote.ErrSignInNeeded):
 		return failure("the service refused the sign-in it just accepted. Nothing was sent. Call again, or ask the person to run bellman-bridge login.")
 	case s.unknown() && readOnly(c.Tool):
@@ -125,6 +125,16 @@ func report(c Call, key string, s sent) Answer {
 		return failure("%s. Nothing was sent.", explain(s.err)) // trying again cannot help
 	}
 	return failure("%s. Nothing was sent. Try again in a moment.", explain(s.err))
+}
+
+// passOn is the service's error as it goes to the host: on one safe line, and
+// no larger than a result may be.
+func passOn(rpc *remote.RPCError) *remote.RPCError {
+	e := &remote.RPCError{Code: rpc.Code, Message: oneLine(cut(rpc.Message, maxWords)), Data: rpc.Data}
+	if len(encode(e.Data)) > maxReply/2 {
+		e.Data = nil
+	}
+	return e
 }
 
 func readOnly(tool string) bool {

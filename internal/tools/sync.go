@@ -46,7 +46,7 @@ func (b *Bridge) sync(ctx context.Context, c Call) Answer {
 	r.escape()
 	if r.isError || r.structured == nil {
 		b.drop(y)
-		return Answer{Result: r.fit()}
+		return r.answer(c.Tool)
 	}
 	return b.handOver(ctx, y, r)
 }
@@ -136,6 +136,10 @@ func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
 			p.cursor, p.end = last, ""
 		}
 		answer.Result = r.o.raw()
+	}
+	if size := len(answer.Result); size > maxReply {
+		b.drop(y)
+		return failure("the answer to this bellman_sync, %d bytes, is more than this host takes and cannot be cut. Nothing was handed over or lost. %s", size, r.wayOn())
 	}
 	noteCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()

@@ -101,8 +101,7 @@ func (b *Bridge) takeBack(ctx context.Context, q *queue.Queue, batch queue.Batch
 	return nothingFor("Who is signed in on this machine changed during the wait. No event was taken; call bellman_wait again.")
 }
 
-// waitArguments reads what to wait for and how long. A wait outside the range
-// is brought into it.
+// waitArguments reads what to wait for and how long.
 func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) {
 	var p struct {
 		Arguments json.RawMessage `json:"arguments"`
@@ -138,6 +137,12 @@ func deliver(q *queue.Queue, batch queue.Batch) Answer {
 	answer := success(render(res), res)
 	if len(answer.Result) > maxReply { // one event beyond all bounds; the text holds it
 		answer = success(render(res), nil)
+	}
+	if size := len(answer.Result); size > maxReply { // no service lets a peer write as much
+		for i := range res.Events {
+			res.Events[i].Payload = encode(map[string]string{"left_out": fmt.Sprintf("%d bytes are more than this host takes", size)})
+		}
+		answer = success(render(res), res)
 	}
 	if batch.Token == "" {
 		return answer

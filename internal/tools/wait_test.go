@@ -109,14 +109,20 @@ func TestABatchIsBounded(t *testing.T) {
 			t.Errorf("count %d (%v), want %d", w.Count, err, want)
 		}
 	}
-	r.put(memberB, message(5, strings.Repeat("z", 1<<20)))
-	a := r.begin(t.Context(), "bellman_wait", args{"wait_seconds": 0})
-	if got := r.write(a); got.data != nil || !strings.Contains(got.text(), "zzz") {
-		t.Errorf("one event beyond all bounds: structured %d bytes, text %d", len(got.data), len(got.text()))
+	r.put(memberB, message(5, strings.Repeat("z", 600<<10)))
+	if got := r.call("bellman_wait", args{"wait_seconds": 0}); got.data != nil || !strings.Contains(got.text(), "zzz") || len(got.raw) > 900<<10 {
+		t.Errorf("one event that fits once: structured %d bytes, text %d", len(got.data), len(got.text()))
+	}
+	r.put(memberB, message(6, strings.Repeat("z", 1<<20)))
+	if w := r.wait(0); w.Count != 1 || w.Events[0].Cursor != 6 {
+		t.Errorf("one event beyond all bounds: %+v", w)
+	}
+	if w := r.wait(0); w.Count != 0 {
+		t.Errorf("it comes again: %+v", w)
 	}
 }
 
-// Bad arguments are named; a wait outside the range is brought into it.
+// Bad arguments are named, and nothing is taken.
 func TestTheArgumentsOfAWait(t *testing.T) {
 	r := offline(t)
 	for given, words := range map[string]string{
