@@ -27,23 +27,24 @@ type credential struct {
 }
 
 // openCredential chooses the store and opens the session in the background:
-// asking a keychain whether it is there can take a second or two.
-func openCredential(ctx context.Context, cfg config, log *slog.Logger) *credential {
+// asking a keychain whether it is there can take a second or two. host is nil
+// where there is none to ask the person through.
+func openCredential(ctx context.Context, cfg config, host oauth.Host, log *slog.Logger) *credential {
 	c := &credential{cfg: cfg}
 	if cfg.key == "" {
-		c.session = begin(func() (*oauth.Session, error) { return openSession(ctx, cfg, log) })
+		c.session = begin(func() (*oauth.Session, error) { return openSession(ctx, cfg, host, log) })
 	}
 	return c
 }
 
-func openSession(ctx context.Context, cfg config, log *slog.Logger) (*oauth.Session, error) {
+func openSession(ctx context.Context, cfg config, host oauth.Host, log *slog.Logger) (*oauth.Session, error) {
 	browser := oauth.OpenBrowser
 	if cfg.noBrowser {
 		browser = nil
 	}
 	store, other := chooseStore(ctx, cfg, log)
 	session, err := oauth.New(oauth.Config{
-		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Open: browser, Log: log,
+		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Open: browser, Host: host, Log: log,
 	})
 	if err != nil || other == nil {
 		return session, err

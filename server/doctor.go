@@ -160,7 +160,7 @@ func checkState(ctx context.Context, c *checkup, cfg config) {
 		return
 	}
 	defer func() { _ = q.Close() }()
-	cred := openCredential(ctx, cfg, slog.New(slog.DiscardHandler))
+	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
 	defer cred.close(ctx, slog.New(slog.DiscardHandler))
 	id, known := cred.identity()
 	if !known {
@@ -192,7 +192,7 @@ func checkState(ctx context.Context, c *checkup, cfg config) {
 // checkCredential looks at the sign-in and the keychain, without reading it.
 func checkCredential(ctx context.Context, c *checkup, cfg config) {
 	quiet := slog.New(slog.DiscardHandler)
-	cred := openCredential(ctx, cfg, quiet)
+	cred := openCredential(ctx, cfg, nil, quiet)
 	defer cred.close(ctx, quiet)
 	switch who := cred.whoami(); who.Source {
 	case tools.SourceEnv:

@@ -15,7 +15,7 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	if cfg.key != "" {
 		return errStaticKey
 	}
-	session, err := openSession(ctx, cfg, log)
+	session, err := openSession(ctx, cfg, nil, log)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func logout(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 	if cfg.key != "" {
 		return errStaticKey
 	}
-	session, err := openSession(ctx, cfg, log)
+	session, err := openSession(ctx, cfg, nil, log)
 	if err != nil {
 		return err
 	}

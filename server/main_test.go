@@ -54,8 +54,16 @@ type bridge struct {
 	mu      sync.Mutex
 	id      int
 	replies map[string]chan reply
-	notes   chan string // methods of notifications
+	notes   chan string   // methods of notifications
+	asked   chan question // requests of the bridge's own
 	done    chan struct{}
+}
+
+// question is what the bridge asks the host.
+type question struct {
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
 }
 
 type reply struct {
@@ -113,7 +121,7 @@ func (p profile) command(t *testing.T, args ...string) *exec.Cmd {
 // start starts a bridge without a word to it.
 func (p profile) start(t *testing.T, args ...string) *bridge {
 	t.Helper()
-	b := &bridge{t: t, cmd: p.command(t, args...), replies: map[string]chan reply{}, notes: make(chan string, 1000), done: make(chan struct{})}
+	b := &bridge{t: t, cmd: p.command(t, args...), replies: map[string]chan reply{}, notes: make(chan string, 1000), asked: make(chan question, 10), done: make(chan struct{})}
 	var err error
 	if b.in, err = b.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -140,8 +148,14 @@ func (p profile) start(t *testing.T, args ...string) *bridge {
 // open starts a bridge and completes the handshake.
 func (p profile) open(t *testing.T) *bridge {
 	t.Helper()
+	return p.openIn(t, `{}`)
+}
+
+// openIn starts a bridge in a host with these capabilities.
+func (p profile) openIn(t *testing.T, capabilities string) *bridge {
+	t.Helper()
 	b := p.start(t)
-	if r := b.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`); r.Error != nil {
+	if r := b.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`); r.Error != nil {
 		t.Fatalf("initialize: %+v", r.Error)
 	}
 	b.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -161,15 +175,18 @@ func (b *bridge) read(out io.Reader) {
 		}
 		var m struct {
 			JSONRPC string
-			ID      json.RawMessage
-			Method  string
+			question
 			reply
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil || m.JSONRPC != "2.0" {
 			b.t.Errorf("standard output carries %.200q", line)
 			continue
 		}
-		if m.Method != "" {
+		switch {
+		case m.Method != "" && m.ID != nil:
+			b.asked <- m.question
+			continue
+		case m.Method != "":
 			b.notes <- m.Method
 			continue
 		}

@@ -23,7 +23,7 @@ import (
 // keychain's items.
 func status(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	quiet := slog.New(slog.DiscardHandler)
-	cred := openCredential(ctx, cfg, quiet)
+	cred := openCredential(ctx, cfg, nil, quiet)
 	defer cred.close(ctx, log)
 	who := cred.whoami()
 	fmt.Fprintf(s.out, "version:    %s\nserver:     %s\nprofile:    %s\nstate:      %s\n", currentVersion(), cfg.server, cfg.profile, cfg.dir)

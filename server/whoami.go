@@ -10,7 +10,7 @@ import (
 
 // whoami shows who peers see, from the cached sign-in.
 func whoami(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
-	cred := openCredential(ctx, cfg, slog.New(slog.DiscardHandler))
+	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
 	defer cred.close(ctx, log)
 	who := cred.whoami()
 	fmt.Fprintln(s.out, describe(who))

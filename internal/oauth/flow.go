@@ -31,28 +31,60 @@ func (s *Session) throughBrowser(ctx context.Context, a *Attempt, asked bool) er
 	}
 	defer f.loopback.close(ctx)
 	f.loopback.start(f.authorizeURL)
-	before := s.readRecord()
-	rec := record{ID: random(12), PID: os.Getpid(), Link: f.loopback.link(), QuietUntil: before.QuietUntil}
-	if s.cfg.Open != nil && (asked || !before.quiet(s.now())) {
-		opening := rec
-		opening.Opened, opening.QuietUntil = true, s.now().Add(quietTime)
-		s.note(opening) // First: a process killed right after it must not be followed by a second tab.
-		if err := s.cfg.Open(preparing, rec.Link); err != nil {
-			s.log.Warn("browser could not be opened", "cause", err)
-		} else {
-			rec = opening
-		}
+	leading, over := context.WithCancel(ctx)
+	defer over()
+	rec := record{ID: random(12), PID: os.Getpid(), Link: f.loopback.link(), QuietUntil: s.readRecord().QuietUntil}
+	var asking <-chan error
+	if asked || !rec.quiet(s.now()) {
+		rec, asking = s.lead(leading, rec)
 	}
 	if !rec.Opened {
 		s.log.Info("sign-in waits for its link to be opened on this machine", "link", rec.Link)
 	}
-	return s.await(ctx, a, f, rec)
+	return s.await(ctx, a, f, rec, asking)
+}
+
+// lead takes the person to the link: through their host if that can ask them,
+// else by a browser. The channel, if there is one, tells that the host could
+// not, or the person would not. ctx ends with the attempt.
+func (s *Session) lead(ctx context.Context, rec record) (record, <-chan error) {
+	if s.cfg.Host == nil || !s.cfg.Host.CanAsk() {
+		return s.openBrowser(ctx, rec), nil
+	}
+	rec = s.noteOpened(rec)
+	asking := make(chan error, 1)
+	s.wg.Go(func() { asking <- s.cfg.Host.Ask(ctx, rec.Link) })
+	return rec, asking
+}
+
+// openBrowser starts a browser on the link, and returns rec as it was when
+// there is none to be started.
+func (s *Session) openBrowser(ctx context.Context, rec record) record {
+	if s.cfg.Open == nil {
+		return rec
+	}
+	opened := s.noteOpened(rec)
+	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
+	if err := s.cfg.Open(ctx, rec.Link); err != nil {
+		s.log.Warn("browser could not be opened", "cause", err)
+		return rec
+	}
+	return opened
+}
+
+// noteOpened notes that the person is being taken to the link. It comes first:
+// a process killed right after it must not be followed by a second tab.
+func (s *Session) noteOpened(rec record) record {
+	rec.Opened, rec.QuietUntil = true, s.now().Add(quietTime)
+	s.note(rec)
+	return rec
 }
 
 // await waits for the browser to come back and concludes the attempt.
-func (s *Session) await(ctx context.Context, a *Attempt, f *flow, rec record) error {
-	s.note(rec)
-	a.show(rec.Link, rec.Opened)
+func (s *Session) await(ctx context.Context, a *Attempt, f *flow, rec record, asking <-chan error) error {
+	show := func() { s.note(rec); a.show(rec.Link, rec.Opened) }
+	show()
 	human, cancel := context.WithTimeoutCause(ctx, humanLimit, errUnapproved)
 	defer cancel()
 	remind := time.NewTimer(remindAfter)
@@ -60,10 +92,22 @@ func (s *Session) await(ctx context.Context, a *Attempt, f *flow, rec record) er
 	for {
 		select {
 		case rec.Link = <-f.loopback.links:
-			s.note(rec)
-			a.show(rec.Link, rec.Opened)
+			show()
 		case <-remind.C:
 			s.log.Info("sign-in still waits for the browser", "link", rec.Link)
+		case err := <-asking:
+			asking = nil
+			switch {
+			case err == nil || errors.Is(err, ErrDeclined) && f.loopback.followed():
+			case errors.Is(err, ErrDeclined):
+				s.finish(rec, err)
+				return err
+			default:
+				s.log.Warn("the host could not ask the person to sign in", "cause", err)
+				rec.Opened, rec.QuietUntil = false, time.Time{}
+				rec = s.openBrowser(ctx, rec)
+				show()
+			}
 		case ans := <-f.loopback.answers:
 			err := ans.err
 			if err == nil {

@@ -132,6 +132,13 @@ func (l *loopback) link() string {
 	return "http://" + l.host + "/start/" + l.visits[len(l.visits)-1].nonce
 }
 
+// followed reports whether a browser has a link of this attempt.
+func (l *loopback) followed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.visits[0].browser != ""
+}
+
 func (l *loopback) start(authorize func(state, verifier string) string) {
 	l.authorize = authorize
 	l.served.Go(func() { _ = l.server.Serve(&fewConns{Listener: l.ln, free: make(chan struct{}, maxConns)}) })

@@ -22,6 +22,9 @@ import (
 // only the person can bring a new one.
 var ErrSignInNeeded = errors.New("oauth: sign-in needed")
 
+// ErrDeclined means that the person would not open the link to sign in.
+var ErrDeclined = errors.New("the person declined to open the sign-in page")
+
 var errClosed = errors.New("oauth: session closed")
 
 const (
@@ -49,12 +52,26 @@ type Config struct {
 	// Open starts a browser on a link and returns when it is known to have
 	// started; nil means that no browser is ever started here.
 	Open func(ctx context.Context, link string) error
+	// Host is asked before Open, when it can be; nil means that it never is.
+	Host Host
 	// Ports are tried in turn for the browser's way back; none means 51004 to
 	// 51008.
 	Ports []int
 	// TLS replaces the system's roots, for a server with its own authority.
 	TLS *tls.Config
 	Log *slog.Logger
+}
+
+// Host is the program the person sits at. It can take them to a link, which
+// is kinder than a browser that starts without a question.
+type Host interface {
+	// CanAsk reports, without waiting, whether Ask is of any use.
+	CanAsk() bool
+	// Ask asks the person to open link. When they agree it blocks until ctx
+	// ends, as it does once the link is needed no more, and returns nil. It
+	// returns ErrDeclined when they would not, and another error when they
+	// could not be asked.
+	Ask(ctx context.Context, link string) error
 }
 
 // Session keeps the sign-in of one profile at one server, together with every

@@ -44,7 +44,8 @@ func (a *Attempt) Link() string {
 	return a.link
 }
 
-// Opened reports whether a browser was started on the link.
+// Opened reports whether the person is being taken to the link: a browser was
+// started on it, or their host asks them to open it.
 func (a *Attempt) Opened() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +71,7 @@ func (a *Attempt) Wait(ctx context.Context) error {
 func (a *Attempt) show(link string, opened bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.link, a.opened = link, a.opened || opened
+	a.link, a.opened = link, opened
 	if !a.shown {
 		a.shown = true
 		close(a.ready)
@@ -94,9 +95,10 @@ func (a *Attempt) end(err error) {
 // The attempt goes on in the background, for up to five minutes, whatever
 // becomes of ctx.
 //
-// A browser is opened on the link unless Config.Open is nil or an earlier
-// attempt was not approved in the last 15 minutes: nobody wants a second tab
-// they did not ask for.
+// The person is taken to the link, by Config.Host or Config.Open, unless an
+// earlier attempt was not approved in the last 15 minutes: nobody wants a
+// second question, or a second tab they did not ask for. One who declines ends
+// the attempt with ErrDeclined.
 func (s *Session) SignIn(ctx context.Context) (*Attempt, error) { return s.begin(ctx, false) }
 
 // Login is SignIn at the person's own request: it opens a browser however

@@ -182,6 +182,7 @@ func (c *Conn) end() {
 		}
 	}
 	c.ended = true
+	close(c.over)
 }
 
 // recallOnce waits until the reply is settled as written and then recalls it.

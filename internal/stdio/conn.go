@@ -45,8 +45,8 @@ var errEnded = errors.New("the connection has ended")
 // the connection ends.
 type Handler func(ctx context.Context, r *Request) Reply
 
-// Conn is one connection to a host. Make it with New; Notify may be called from
-// any goroutine, before, during and after Run.
+// Conn is one connection to a host. Make it with New; Notify and Ask may be
+// called from any goroutine, before, during and after Run.
 type Conn struct {
 	in  io.Reader
 	log *slog.Logger
@@ -54,21 +54,24 @@ type Conn struct {
 	out      io.Writer
 	turn     chan struct{} // held by the one line that is being written
 	gone     chan struct{} // closed when no write is waited for any more
+	over     chan struct{} // closed at the end of the input
 	refusals chan struct{} // one for each refusal under way
 
-	running sync.WaitGroup // calls, recalls and refusals; joined only under mu while !ended
+	running sync.WaitGroup // calls, recalls, refusals and requests; joined only under mu while !ended
 
 	mu      sync.Mutex
 	ended   bool
 	calls   map[string]*call
 	settled []*call // written and recallable, oldest first
+	asked   uint64  // requests of ours so far
+	awaited map[string]chan answer
 }
 
 // New returns a connection that reads from in and writes to out.
 func New(in io.Reader, out io.Writer, log *slog.Logger) *Conn {
 	return &Conn{
-		in: in, out: out, log: log, calls: map[string]*call{},
-		turn: make(chan struct{}, 1), gone: make(chan struct{}), refusals: make(chan struct{}, maxRefusals),
+		in: in, out: out, log: log, calls: map[string]*call{}, awaited: map[string]chan answer{},
+		turn: make(chan struct{}, 1), gone: make(chan struct{}), over: make(chan struct{}), refusals: make(chan struct{}, maxRefusals),
 	}
 }
 
@@ -191,7 +194,7 @@ func (c *Conn) readAll(ctx context.Context, h Handler) error {
 // take handles one line. What must keep its order is done here, the rest in a
 // goroutine of its own.
 func (c *Conn) take(ctx context.Context, h Handler, line []byte) {
-	req, isResponse, fault := decode(line)
+	req, reply, fault := decode(line)
 	switch {
 	case fault != nil:
 		var id json.RawMessage
@@ -199,8 +202,8 @@ func (c *Conn) take(ctx context.Context, h Handler, line []byte) {
 			id = req.ID
 		}
 		c.refuse(id, fault)
-	case isResponse:
-		// We ask the host nothing yet, so no answer is awaited.
+	case reply != nil:
+		c.answered(req.ID, *reply)
 	case req.ID == nil && req.Method == "notifications/cancelled":
 		c.cancel(req.Params)
 	case req.ID == nil:

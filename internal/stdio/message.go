@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"unicode/utf8"
 )
 
@@ -31,6 +32,8 @@ type Error struct {
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
 // Reply answers a request with Result or, when Error is set, with that.
 //
@@ -77,6 +80,13 @@ func (r Reply) wire(id json.RawMessage) wireReply {
 	return w
 }
 
+type wireRequest struct {
+	JSONRPC string `json:"jsonrpc"`
+	ID      string `json:"id"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty"`
+}
+
 type wireNotification struct {
 	JSONRPC string `json:"jsonrpc"`
 	Method  string `json:"method"`
@@ -98,39 +108,41 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decode reads what the loop needs of one line. isResponse is true for an
-// answer to a request of ours.
-func decode(line []byte) (req *Request, isResponse bool, fault *Error) {
+// decode reads what the loop needs of one line. reply is set for an answer to a
+// request of ours; of req only the ID counts then.
+func decode(line []byte) (req *Request, reply *answer, fault *Error) {
 	var m struct {
 		JSONRPC json.RawMessage `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Method  json.RawMessage `json:"method"`
 		Params  json.RawMessage `json:"params"`
+		answer
 	}
 	var method string
 	if !json.Valid(line) {
-		return nil, false, &Error{Code: CodeParse, Message: "parse error: the line is not JSON"}
+		return nil, nil, &Error{Code: CodeParse, Message: "parse error: the line is not JSON"}
 	}
 	if err := json.Unmarshal(line, &m); err != nil {
-		return nil, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: one JSON-RPC object a line, no batches"}
+		return nil, nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: one JSON-RPC object a line, no batches"}
 	}
 	req = &Request{ID: m.ID, Params: m.Params, Raw: line}
 	switch {
+	// Answering an answer, a broken one too, would be the start of a quarrel.
+	case m.Method == nil && (m.Result != nil || m.Error != nil):
+		return req, &m.answer, nil
 	case m.ID != nil && !validID(m.ID):
 		req.ID = nil
-		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: id must be a string or a number"}
+		return req, nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: id must be a string or a number"}
 	case string(m.JSONRPC) != `"2.0"`:
-		return req, false, &Error{Code: CodeInvalidRequest, Message: `invalid request: jsonrpc must be "2.0"`}
-	case m.Method == nil && m.ID != nil:
-		return nil, true, nil
+		return req, nil, &Error{Code: CodeInvalidRequest, Message: `invalid request: jsonrpc must be "2.0"`}
 	case m.Method == nil:
-		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: no method"}
+		return req, nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: no method"}
 	case json.Unmarshal(m.Method, &method) != nil:
-		return req, false, &Error{Code: CodeInvalidRequest, Message: "invalid request: method must be a string"}
+		return req, nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: method must be a string"}
 	}
 	req.Method = method
 	req.readParams()
-	return req, false, nil
+	return req, nil, nil
 }
 
 // readParams reads the tool's name and the progress token, each by itself:
