@@ -32,6 +32,8 @@ type config struct {
 	level     slog.Level
 	notice    bool
 	roomDir   string // where .bellman/room.yaml may lie; empty in the bundle
+
+	origin map[string]string // what each variable's value was read from
 }
 
 // setting is one variable with its flag.
@@ -126,11 +128,11 @@ func placeholder(v string) bool {
 }
 
 func readConfig(f flagValues, getenv func(string) string, managed policy.Policy) (config, error) {
-	var c config
+	c := config{origin: origins(f, getenv, managed)}
 	get := func(env string) (string, string) { return f.lookup(getenv, env) }
 	address, origin := get("BELLMAN_URL")
 	if managed.ServerURL != "" {
-		address, origin = managed.ServerURL, "policy serverURL"
+		address, origin = managed.ServerURL, c.origin["BELLMAN_URL"]
 	}
 	if address == "" {
 		address = defaultURL
@@ -228,9 +230,13 @@ func (c *config) readPlaces(f flagValues, getenv func(string) string) error {
 // not travel in the clear. It returns the canonical form, which names the
 // service wherever it is named.
 func parseServer(s string) (*url.URL, error) {
+	if strings.Contains(s, "@") {
+		return nil, errors.New("a URL with a name or password in it is not taken; sign in, or set BELLMAN_KEY")
+	}
+	shown, _, _ := strings.Cut(strings.TrimSpace(s), "?") // a query may hold a secret
 	u, err := url.Parse(strings.TrimSpace(s))
-	if err != nil || u.Host == "" || u.User != nil {
-		return nil, fmt.Errorf("%q is not the URL of a service", s)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%q is not the URL of a service", shown)
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	u.RawQuery, u.Fragment = "", ""
@@ -241,10 +247,10 @@ func parseServer(s string) (*url.URL, error) {
 	case "http":
 		u.Host = strings.TrimSuffix(u.Host, ":80")
 		if !loopback(u.Hostname()) {
-			return nil, fmt.Errorf("%q would send the sign-in unencrypted; use https", s)
+			return nil, fmt.Errorf("%q would send the sign-in unencrypted; use https", shown)
 		}
 	default:
-		return nil, fmt.Errorf("%q is not an http or https URL", s)
+		return nil, fmt.Errorf("%q is not an http or https URL", shown)
 	}
 	return u, nil
 }

@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 
-	"bellman.sh/desktop/internal/keychain"
 	"bellman.sh/desktop/internal/policy"
-	"bellman.sh/desktop/internal/queue"
-	"bellman.sh/desktop/internal/tools"
 )
 
 // finding is one line of the report. Next is empty when nothing is to be done.
@@ -31,40 +27,56 @@ type checkup struct {
 	findings []finding
 }
 
-func (c *checkup) fine(about, format string, args ...any) {
-	c.findings = append(c.findings, finding{About: about, Found: fmt.Sprintf(format, args...)})
+func (c *checkup) fine(about, format string, args ...any) { c.bad(about, "", format, args...) }
+
+// bad reports something with the next step for the person, if there is one.
+func (c *checkup) bad(about, next, format string, args ...any) {
+	c.findings = append(c.findings, finding{About: about, Found: printable(fmt.Sprintf(format, args...)), Next: next})
 }
 
-func (c *checkup) bad(about, next, format string, args ...any) {
-	c.findings = append(c.findings, finding{About: about, Found: fmt.Sprintf(format, args...), Next: next})
+// printable makes one line of text that comes from files, services and errors.
+func printable(s string) string {
+	return oneLine(strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s))
 }
 
 // errUnwell makes doctor exit with 1; what is wrong is in the report.
 var errUnwell = errors.New("something needs doing; see the lines marked with →")
 
-// doctor looks at everything the bridge depends on. It opens no browser and
-// reads no secret.
-func doctor(ctx context.Context, f flagValues, cfg config, managed policy.Policy, s streams, getenv func(string) string) error {
+// doctor looks at everything the bridge depends on, settings and policy that
+// cannot be used included. It opens no browser, reads no secret and changes
+// nothing.
+func doctor(ctx context.Context, f flagValues, managed policy.Policy, unreadable error, s streams, getenv func(string) string) error {
 	c := &checkup{}
 	c.fine("version", "%s, %s/%s, %s", currentVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	checkLaunch(c)
-	checkSettings(c, f, cfg, getenv)
-	if managed.Origin != "" {
-		c.fine("policy", "managed by your organization (%s)", managed.Origin)
-	} else {
-		c.fine("policy", "none")
+	checkPlaceholders(c, f, getenv)
+	cfg, err := readConfig(f, getenv, managed)
+	switch {
+	case unreadable != nil:
+		c.bad("policy", "ask your administrator; the bridge does not run without its policy", "%v", unreadable)
+	case err != nil:
+		checkPolicy(c, managed)
+		c.bad("settings", "correct it in the extension's settings or where it is set; the bridge does not run with it", "%v", err)
+	default:
+		checkPolicy(c, managed)
+		checkSettings(c, cfg)
+		cred := lookUp(cfg)
+		checkState(ctx, c, cfg, cred)
+		checkService(ctx, c, cfg, getenv)
+		checkCredential(ctx, c, cfg, cred)
+		cred.close(ctx, slog.New(slog.DiscardHandler))
 	}
-	checkState(ctx, c, cfg)
-	checkService(ctx, c, cfg)
-	checkCredential(ctx, c, cfg)
+	checkLog(c, getenv)
 	return c.print(s.out, f.asJSON)
 }
 
 func (c *checkup) print(w io.Writer, asJSON bool) error {
-	unwell := false
-	for _, f := range c.findings {
-		unwell = unwell || f.Next != ""
-	}
+	unwell := slices.ContainsFunc(c.findings, func(f finding) bool { return f.Next != "" })
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -74,9 +86,9 @@ func (c *checkup) print(w io.Writer, asJSON bool) error {
 		}
 	} else {
 		for _, f := range c.findings {
-			fmt.Fprintf(w, "%-12s %s\n", f.About+":", f.Found)
+			fmt.Fprintf(w, "%-13s %s\n", f.About+":", f.Found)
 			if f.Next != "" {
-				fmt.Fprintf(w, "%-12s → %s\n", "", f.Next)
+				fmt.Fprintf(w, "%-13s → %s\n", "", f.Next)
 			}
 		}
 	}
@@ -86,130 +98,56 @@ func (c *checkup) print(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// checkLaunch shows how this program was started and what lies on its file.
-func checkLaunch(c *checkup) {
-	self, err := os.Executable()
-	if err != nil {
-		c.bad("program", "install it again", "its file is not known: %v", err)
+// checkPolicy shows what is managed and where that stands.
+func checkPolicy(c *checkup, managed policy.Policy) {
+	if managed.Origin == "" {
+		c.fine("policy", "none")
 		return
 	}
-	info, err := os.Stat(self)
-	if err != nil {
-		c.bad("program", "install it again", "%v", err)
-		return
-	}
-	c.fine("program", "%s, mode %v, %d bytes", self, info.Mode().Perm(), info.Size())
-	if mark := quarantine(self); mark != "" {
-		c.bad("quarantine", "xattr -d com.apple.quarantine "+fmt.Sprintf("%q", self), "macOS holds the program back: %s", mark)
-	}
-	if cwd, err := os.Getwd(); err == nil {
-		c.fine("started in", "%s", cwd)
+	c.fine("policy", "managed by your organization (%s)", managed.Origin)
+	for _, s := range managedSettings(managed) {
+		c.fine("policy", "%s = %s", s.key, s.value)
 	}
 }
 
-// checkSettings names each setting and where it comes from, never a key.
-func checkSettings(c *checkup, f flagValues, cfg config, getenv func(string) string) {
-	var set []string
+// checkPlaceholders finds settings in which the host left its own placeholder.
+func checkPlaceholders(c *checkup, f flagValues, getenv func(string) string) {
 	for _, s := range settings {
-		value, origin := f.lookup(getenv, s.env)
-		if raw := getenv(s.env); strings.HasPrefix(strings.TrimSpace(raw), "${user_config.") {
-			c.fine("placeholder", "%s still holds %s, which counts as unset", s.env, raw)
-		}
-		if value != "" {
-			set = append(set, origin)
+		for _, raw := range []string{f.given[s.env], getenv(s.env)} {
+			if strings.TrimSpace(raw) != "" && placeholder(raw) {
+				name, _, _ := strings.Cut(strings.TrimSpace(raw), "}") // what follows may be anything
+				c.fine("placeholder", "%s still holds %s}, which counts as unset", s.env, name)
+			}
 		}
 	}
-	if len(set) == 0 {
-		set = []string{"nothing, all defaults"}
+}
+
+// checkSettings shows what the bridge runs with, and where each value comes
+// from; never a key.
+func checkSettings(c *checkup, cfg config) {
+	show := func(about, env, format string, args ...any) {
+		c.fine(about, "%s (%s)", fmt.Sprintf(format, args...), cfg.origin[env])
 	}
-	c.fine("set by hand", "%s", strings.Join(set, ", "))
-	c.fine("server", "%s", cfg.server)
+	show("server", "BELLMAN_URL", "%s", cfg.server)
+	if cfg.key != "" {
+		show("key", "BELLMAN_KEY", "set, not shown")
+	}
 	if cfg.upload.Refusal != "" {
-		c.fine("uploads", "refused: %s", cfg.upload.Refusal)
+		show("uploads", "BELLMAN_UPLOAD_ROOT", "refused: %s", cfg.upload.Refusal)
 	} else {
-		c.fine("uploads", "from %s", cfg.upload.Root)
+		show("uploads", "BELLMAN_UPLOAD_ROOT", "from %s", cfg.upload.Root)
 	}
-	for _, env := range []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
-		if getenv(env) != "" {
-			c.fine("network", "%s is set", env)
-		}
-	}
+	show("browser", "BELLMAN_NO_BROWSER", "%s", onOff(!cfg.noBrowser))
+	show("kept in", "BELLMAN_CREDENTIAL_STORE", "%s", cfg.store)
+	show("profile", "BELLMAN_PROFILE", "%s", cfg.profile)
+	show("state", "BELLMAN_STATE_DIR", "%s", cfg.dir)
+	show("log", "BELLMAN_LOG", "%s", strings.ToLower(cfg.level.String()))
+	show("notice", "BELLMAN_NOTICE", "%s", onOff(cfg.notice))
 }
 
-// checkState looks at the state directory and the queue.
-func checkState(ctx context.Context, c *checkup, cfg config) {
-	c.fine("state", "%s (profile %s)", cfg.dir, cfg.profile)
-	if err := makeDir(cfg.dir); err != nil {
-		c.bad("state", "set BELLMAN_STATE_DIR to a folder you can write to", "%v", err)
-		return
+func onOff(on bool) string {
+	if on {
+		return "on"
 	}
-	probe, err := os.CreateTemp(cfg.dir, "doctor-*")
-	if err != nil {
-		c.bad("state", "set BELLMAN_STATE_DIR to a folder you can write to, or free some space", "%v", err)
-		return
-	}
-	_ = probe.Close()
-	_ = os.Remove(probe.Name())
-	aside, _ := filepath.Glob(filepath.Join(cfg.dir, "queue.db.corrupt-*")) // the pattern is well formed
-	for _, old := range aside {
-		c.fine("queue", "a corrupt file was set aside: %s", old)
-	}
-	q, err := queue.Open(ctx, filepath.Join(cfg.dir, "queue.db"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		c.bad("queue", "events are not kept until this is mended", "%v", err)
-		return
-	}
-	defer func() { _ = q.Close() }()
-	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
-	defer cred.close(ctx, slog.New(slog.DiscardHandler))
-	id, known := cred.identity()
-	if !known {
-		c.fine("queue", "readable; rooms are hidden until somebody signs in")
-		return
-	}
-	all, err := q.Memberships(ctx, id)
-	if err != nil {
-		c.bad("queue", "restart the bridge; if it stays, move the state directory away", "%v", err)
-		return
-	}
-	p, err := q.Pending(ctx, id, queue.Filter{})
-	if err != nil {
-		c.bad("queue", "restart the bridge; if it stays, move the state directory away", "%v", err)
-		return
-	}
-	watched := 0
-	for _, m := range all {
-		if m.Full {
-			c.bad("queue", "have the agent call bellman_wait until it is empty", "room %s is paused at the queue's bound", m.Room)
-		}
-		if m.Watchable(time.Now()) {
-			watched++
-		}
-	}
-	c.fine("queue", "%d rooms, %d of them watched while a bridge runs; %d events waiting", len(all), watched, p.Events)
-}
-
-// checkCredential looks at the sign-in and the keychain, without reading it.
-func checkCredential(ctx context.Context, c *checkup, cfg config) {
-	quiet := slog.New(slog.DiscardHandler)
-	cred := openCredential(ctx, cfg, nil, quiet)
-	defer cred.close(ctx, quiet)
-	switch who := cred.whoami(); who.Source {
-	case tools.SourceEnv:
-		c.fine("sign-in", "by BELLMAN_KEY")
-		return
-	case tools.SourceOAuth:
-		c.fine("sign-in", "%s (plan %s, role %s)", who.Label, who.Plan, who.Role)
-	default:
-		c.bad("sign-in", "run bellman-bridge login, or let the first call of a tool open the browser", "nobody is signed in")
-	}
-	if cfg.store != "keychain" {
-		c.fine("kept in", "%s", cfg.store)
-		return
-	}
-	if err := keychain.Probe(ctx); err != nil {
-		c.bad("keychain", "unlock or install one, set BELLMAN_KEY, or allow a file with BELLMAN_CREDENTIAL_STORE=file", "%v", err)
-		return
-	}
-	c.fine("keychain", "there and unlocked")
+	return "off"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,37 +121,63 @@ func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, edit 
 		fmt.Fprintf(s.out, "%s would become:\n%s\n", path, text)
 		return nil
 	}
-	if err := replaceFile(path, old, append(text, '\n')); err != nil {
+	text = append(text, '\n')
+	if bytes.Equal(old, text) {
+		fmt.Fprintf(s.out, "%s says so already; nothing was changed.\n", path)
+		return nil
+	}
+	if err := replaceFile(path, old, text); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s was changed.\n%s\n", path, done)
 	return nil
 }
 
-// replaceFile writes path in one step and keeps what was there.
+// replaceFile writes path in one step and keeps what was there. A link stays a
+// link, and the file keeps its mode.
 func replaceFile(path string, old, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	dir, name := filepath.Split(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of %s: %w", path, err)
 	}
+	mode := fs.FileMode(0o600)
 	if old != nil {
-		backup := path + ".before-bellman-" + time.Now().UTC().Format("20060102T150405")
-		if err := os.WriteFile(backup, old, 0o600); err != nil { //nolint:gosec // the path is the host application's own, under the home directory
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("keep a copy: %w", err)
+		}
+		mode = info.Mode().Perm()
+		backup := name + ".before-bellman-" + time.Now().UTC().Format("20060102T150405") + "-*"
+		if _, err := writeNew(dir, backup, old, mode); err != nil {
 			return fmt.Errorf("keep a copy: %w", err)
 		}
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".bellman-*.tmp")
+	fresh, err := writeNew(dir, ".bellman-*.tmp", text, mode)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
+	if err := os.Rename(fresh, path); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(fresh))
 	}
 	return nil
+}
+
+// writeNew writes a file that was not there before, down to the disk, and
+// returns its path. Nothing is left of one that could not be written whole.
+func writeNew(dir, pattern string, text []byte, mode fs.FileMode) (string, error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = errors.Join(f.Chmod(mode), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }

@@ -71,6 +71,9 @@ func run(ctx context.Context, args []string, s streams, getenv func(string) stri
 		return exitOK
 	}
 	managed, err := policy.Read()
+	if command == "doctor" {
+		return report(s.err, doctor(ctx, flags, managed, err, s, getenv))
+	}
 	if err != nil {
 		return unmanageable(ctx, command, s, err)
 	}
@@ -95,8 +98,6 @@ func run(ctx context.Context, args []string, s streams, getenv func(string) stri
 		err = whoami(ctx, cfg, s, log)
 	case "status":
 		err = status(ctx, cfg, s, log)
-	case "doctor":
-		err = doctor(ctx, flags, cfg, managed, s, getenv)
 	case "install":
 		err = install(flags, getenv, s)
 	case "uninstall":

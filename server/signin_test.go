@@ -144,12 +144,3 @@ func TestEventsOfAnotherIdentityAreHiddenAndKept(t *testing.T) {
 	o.kill()
 	wantTexts(t, j.profile.open(t).collect(1), "for Jesse")
 }
-
-func TestDoctorFindsAWorkingBridgeWell(t *testing.T) {
-	h := hubtest.Start(t)
-	p := newProfile(t, h.URL+"/mcp", "qk_dev_peer")
-	out, err := p.command(t, "doctor").CombinedOutput()
-	if err != nil || strings.Contains(string(out), "→") || strings.Contains(string(out), "qk_dev_peer") {
-		t.Errorf("doctor: %v\n%s", err, out)
-	}
-}

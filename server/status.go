@@ -9,11 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"bellman.sh/desktop/internal/keychain"
-	"bellman.sh/desktop/internal/policy"
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/tools"
 )
@@ -104,26 +102,4 @@ func condition(m queue.Membership) string {
 		return "idle"
 	}
 	return "watched"
-}
-
-// showPolicy prints what is managed, and where that stands.
-func showPolicy(w io.Writer, p policy.Policy) {
-	if p.Origin == "" {
-		fmt.Fprintln(w, "no policy is set on this machine")
-		return
-	}
-	fmt.Fprintf(w, "managed by your organization (%s)\n", p.Origin)
-	show := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "  %-18s %s\n", name, value)
-		}
-	}
-	show("serverURL", p.ServerURL)
-	show("allowedServerURLs", strings.Join(p.AllowedServerURLs, " "))
-	show("uploadRoot", p.UploadRoot)
-	if p.UploadEnabled != nil {
-		show("uploadEnabled", fmt.Sprint(*p.UploadEnabled))
-	}
-	show("credentialStore", p.CredentialStore)
-	show("logLevel", p.LogLevel)
 }

@@ -130,9 +130,11 @@ func setList(to *[]string, value any, check func(string) error) error {
 }
 
 func checkServer(s string) error {
+	if strings.ContainsAny(s, "@?#") { // not shown: a name, a password or a key may stand there
+		return errors.New("holds more than the address of a server")
+	}
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return fmt.Errorf("%q is not the address of a server", s)
 	}
 	return nil

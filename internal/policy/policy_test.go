@@ -81,7 +81,9 @@ func TestMalformedPolicyIsRefused(t *testing.T) {
 		"empty list":        {`{"allowedServerURLs": []}`, "allowedServerURLs: is empty"},
 		"not an address":    {`{"serverURL": "bellman.example.com"}`, "serverURL:"},
 		"file address":      {`{"serverURL": "file:///etc"}`, "serverURL:"},
-		"address with key":  {`{"serverURL": "https://me:secret@a.example"}`, "serverURL:"},
+		"address with key":  {`{"serverURL": "https://me:hunter2@a.example"}`, "serverURL: holds more"},
+		"key in a query":    {`{"serverURL": "https://a.example/mcp?key=hunter2"}`, "serverURL: holds more"},
+		"key in a fragment": {`{"allowedServerURLs": ["https://a.example/mcp#hunter2"]}`, "allowedServerURLs: holds more"},
 		"relative folder":   {`{"uploadRoot": "uploads"}`, "uploadRoot:"},
 		"unknown store":     {`{"credentialStore": "plain"}`, "credentialStore:"},
 		"unknown level":     {`{"logLevel": "chatty"}`, "logLevel:"},
@@ -98,6 +100,9 @@ func TestMalformedPolicyIsRefused(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("err = %v, want %q and the path", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error tells a secret: %v", err)
 			}
 			if diff := cmp.Diff(policy.Policy{}, got); diff != "" {
 				t.Errorf("policy beside the error (-want +got):\n%s", diff)
