@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bellman.sh/desktop/internal/policy"
 )
 
 // dead is a loopback address where nothing listens.
@@ -119,6 +121,48 @@ func TestABundleWithoutAnUploadFolderNamesTheSetting(t *testing.T) {
 	r := b.call("bellman_upload", map[string]any{"session_id": "s", "member_id": "m", "path": "notes.md", "key": "k"})
 	if !r.IsError || !strings.Contains(r.text(), "Upload folder") {
 		t.Errorf("answer: %s", r.text())
+	}
+}
+
+// What an administrator says of uploads goes before what the person set, and a
+// folder that is no project is no upload folder by chance.
+func TestWhereUploadsMayComeFrom(t *testing.T) {
+	off := false
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	project := filepath.Join(home, "project")
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{"BELLMAN_UPLOAD_ROOT": project}
+	for name, c := range map[string]struct {
+		flags         flagValues
+		env           map[string]string
+		managed       policy.Policy
+		cwd           string
+		root, refusal string
+	}{
+		"forbidden by policy":           {env: set, managed: policy.Policy{UploadEnabled: &off}, cwd: project, refusal: "managed by your organization"},
+		"set by policy":                 {env: set, managed: policy.Policy{UploadRoot: home}, cwd: project, root: home},
+		"set by the person":             {env: set, cwd: home, root: project},
+		"set, in the bundle":            {flags: flagValues{bundle: true}, env: set, cwd: home, root: project},
+		"unset, in the bundle":          {flags: flagValues{bundle: true}, cwd: project, refusal: "Upload folder"},
+		"a placeholder, in the bundle":  {flags: flagValues{bundle: true}, env: map[string]string{"BELLMAN_UPLOAD_ROOT": "${user_config.upload_root}"}, cwd: project, refusal: "Upload folder"},
+		"any file":                      {env: map[string]string{"BELLMAN_UPLOAD_ROOT": "/"}, cwd: project, root: "/"},
+		"unset, in a project":           {cwd: project, root: project},
+		"empty, in a project":           {env: map[string]string{"BELLMAN_UPLOAD_ROOT": ""}, cwd: project, root: project},
+		"unset, in the home directory":  {cwd: home, refusal: "set BELLMAN_UPLOAD_ROOT"},
+		"unset, above it":               {cwd: filepath.Dir(home), refusal: "set BELLMAN_UPLOAD_ROOT"},
+		"unset, at a file system's top": {cwd: "/", refusal: "set BELLMAN_UPLOAD_ROOT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(c.cwd)
+			got, err := uploadPolicy(c.flags, func(name string) string { return c.env[name] }, c.managed)
+			if err != nil || got.Root != c.root || (c.refusal == "") != (got.Refusal == "") || !strings.Contains(got.Refusal, c.refusal) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ func openUpload(p UploadPolicy, state, path string) (f *os.File, size int64, err
 	if p.Refusal != "" {
 		return nil, 0, errors.New(p.Refusal)
 	}
-	if oddName(path) {
+	if runtime.GOOS == "windows" && namesDevice(path) {
 		return nil, 0, fmt.Errorf("%s is no name of a file", path)
 	}
 	at, err := resolveUpload(p.Root, path)

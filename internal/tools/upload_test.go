@@ -345,27 +345,6 @@ func TestAPlacementWhoseAnswerIsLost(t *testing.T) {
 	d.refused("bellman_upload", d.args("a.md", args{"key": "k3"}), "is stored as blob", "is not known")
 }
 
-// A file that shrinks while it is read is not sent as another; one that grows
-// is sent as it was.
-func TestAFileThatChangesWhileItIsRead(t *testing.T) {
-	d := newDesk(t)
-	path := d.file("a.bin", bytes.Repeat([]byte("x"), 4<<20))
-	change := func(size int64) string {
-		var once atomic.Bool
-		return newFrontFor(t, d.hub.URL, func(req *http.Request) {
-			if strings.HasSuffix(req.URL.Path, "/blobs") && once.CompareAndSwap(false, true) {
-				_, _ = io.CopyN(io.Discard, req.Body, 1<<10)
-				if err := os.Truncate(path, size); err != nil {
-					t.Error(err)
-				}
-				_, _ = io.Copy(io.Discard, req.Body)
-			}
-		})
-	}
-	shrinking := newRig(t, change(1<<20)+"/mcp", hubtest.Jesse, func(c *tools.Config) { c.Upload.Root = d.root })
-	shrinking.refused("bellman_upload", d.args("a.bin", nil), "became shorter while it was read")
-}
-
 func TestASeatThatUploadsIsWatched(t *testing.T) {
 	d := newDesk(t)
 	d.file("a.md", []byte("x"))

@@ -1,0 +1,4 @@
+package tools
+
+// NamesDevice lets what Windows refuses be tested on every system.
+var NamesDevice = namesDevice
