@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -37,6 +38,28 @@ func (e *Error) Error() string {
 
 // Unwrap returns what ended the request when no status did.
 func (e *Error) Unwrap() error { return e.cause }
+
+// Plain says what went wrong in words of this program and of the system alone,
+// for a person: nothing that whoever answered has written is in it.
+func (e *Error) Plain() string {
+	switch {
+	case e.Status >= http.StatusBadRequest:
+		return strings.TrimSpace(fmt.Sprintf("the service answered %d %s", e.Status, http.StatusText(e.Status)))
+	case e.Status != 0:
+		return fmt.Sprintf("something else answers in the service's place (%d): the sign-in page of a network, or a proxy", e.Status)
+	}
+	c, foreign := errors.AsType[cause](e.cause)
+	if !foreign {
+		return e.Error()
+	}
+	if _, ok := errors.AsType[*net.OpError](c.err); ok {
+		return e.Error()
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](c.err); ok {
+		return "the service cannot be reached: its certificate is not trusted on this machine"
+	}
+	return "the service cannot be reached: the connection broke, or something else answers in its place"
+}
 
 // RPCError is a JSON-RPC error the service answered with, to be passed on.
 type RPCError struct {

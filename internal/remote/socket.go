@@ -164,13 +164,16 @@ func (s *Socket) failure(ctx context.Context, err error) error {
 	s.mu.Lock()
 	silent := s.silent
 	s.mu.Unlock()
+	code := websocket.CloseStatus(err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case silent:
 		return &Error{cause: errors.New("the room socket is silent")}
-	case websocket.CloseStatus(err) == websocket.StatusPolicyViolation:
+	case code == websocket.StatusPolicyViolation:
 		return ErrRemoved
+	case code != -1:
+		return &Error{cause: fmt.Errorf("it closed the room socket (%d)", code)}
 	}
 	return &Error{cause: reason(err)}
 }

@@ -13,6 +13,7 @@ import (
 // follow reads the room until something ends it. While the socket cannot be
 // had it polls, and keeps trying the socket.
 func (k *watch) follow(ctx context.Context) error {
+	k.say(queue.StateConnecting, "")
 	var t trouble
 	var polls *polling
 	defer func() { polls.stop() }()
@@ -23,6 +24,7 @@ func (k *watch) follow(ctx context.Context) error {
 			kicked = nil
 			polls.stop()
 			polls = nil
+			k.say(queue.StateSocket, "")
 		})
 		if kicked == nil { // it was open: what came while it was is past
 			kicked = k.w.retry()
@@ -38,7 +40,7 @@ func (k *watch) follow(ctx context.Context) error {
 		}
 		what := judge(err)
 		pause := t.note(what, err)
-		k.report(what, t, err)
+		k.report(what, t, err, polls != nil)
 		switch {
 		case what == unstored || what == noCredential:
 			polls.stop()
@@ -168,8 +170,17 @@ func judge(err error) verdict {
 	return askTheRoom
 }
 
-// report logs a failure: loudly only where a person can do something.
-func (k *watch) report(what verdict, t trouble, err error) {
+// report tells of a failure: in the log loudly only where a person can do
+// something.
+func (k *watch) report(what verdict, t trouble, err error, polled bool) {
+	switch {
+	case what == unstored:
+		k.say(queue.StatePaused, words(err))
+	case polled && what != noCredential: // the polls say what the state is
+		k.say("", words(err))
+	default:
+		k.say(queue.StateWaiting, words(err))
+	}
 	if what == unstored && t.unstored == 1 {
 		k.log.Warn("the room is paused: its events cannot be stored; it is tried again", "error", err)
 		return

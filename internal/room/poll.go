@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bellman.sh/desktop/internal/bellman"
+	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
 )
 
@@ -29,6 +30,7 @@ type polling struct {
 }
 
 func (k *watch) startPolling(ctx context.Context) *polling {
+	k.say(queue.StatePolling, "")
 	ctx, cancel := context.WithCancel(ctx)
 	p := &polling{cancel: cancel, done: make(chan struct{})}
 	members := k.members()
@@ -88,14 +90,17 @@ func (k *watch) pollUntil(ctx context.Context, member string) error {
 		case errors.Is(err, errMemberEnded):
 			return nil
 		case errors.Is(err, remote.ErrSignInNeeded):
+			k.say(queue.StateWaiting, words(err))
 			sleep(ctx, credentialCheck, kicked)
 		case err != nil:
 			failures++
+			k.say(queue.StateWaiting, words(err))
 			k.log.Debug("a poll failed", "failures", failures, "error", err)
 			sleep(ctx, max(askedFor(err), pollFloor), nil)
 			sleep(ctx, spread(doubled(firstBackoff, failures, backoffCap)), kicked)
 		default:
 			failures = 0
+			k.say(queue.StatePolling, "")
 			if rest := pollFloor - time.Since(began); !delivered && rest > 0 {
 				sleep(ctx, rest, nil)
 			}
@@ -124,8 +129,8 @@ func (k *watch) pollAll(ctx context.Context) error {
 var (
 	// errMemberEnded means that this member's watch is over and others' go on.
 	errMemberEnded = errors.New("the membership has ended")
-	errNoAnswer    = errors.New("poll: the answer is no sync result")
-	errUnsettled   = errors.New("poll: the service refused it")
+	errNoAnswer    = errors.New("the service's answer to a poll is no sync result")
+	errUnsettled   = errors.New("the service refused a poll")
 )
 
 // poll reads once as member and stores what came. delivered tells whether

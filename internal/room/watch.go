@@ -28,6 +28,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	holds   bool             // lease is set
+	said    queue.Report     // the last thing it said of itself
 	fetched map[string]int64 // members still watched, and how far each has read
 	socket  *remote.Socket   // while one is open
 }

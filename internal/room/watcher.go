@@ -55,6 +55,7 @@ type Watcher struct {
 	limit *rate.Limiter
 	clock func() reading // for tests of sleep
 
+	news    *news
 	kick    chan struct{}
 	returns chan struct{} // signalled by a watch that has returned
 
@@ -83,6 +84,7 @@ func New(cfg Config) *Watcher {
 		cfg:     cfg,
 		limit:   rate.NewLimiter(connectsPerSecond, connectBurst),
 		clock:   readClocks,
+		news:    newNews(),
 		kick:    make(chan struct{}, 1),
 		returns: make(chan struct{}, 1),
 		watches: map[string]*watch{},
@@ -121,6 +123,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer w.stopAll()
+	running.Go(func() { w.publish(ctx) })
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	last := w.clock()
