@@ -20,7 +20,7 @@ import (
 const keychainService = "Bellman for Claude Desktop"
 
 // credential is how this process proves who it is: a static key, or the
-// browser sign-in. It implements remote.Tokens and tools.SignIn.
+// browser sign-in. It implements remote.Tokens and remote.Widener.
 type credential struct {
 	cfg     config
 	session *late[*oauth.Session] // nil under a static key
@@ -103,6 +103,19 @@ func (c *credential) Replace(ctx context.Context, refused string) (string, error
 		return "", err
 	}
 	token, err := s.Replace(ctx, refused)
+	return token, asRemote(err)
+}
+
+// Widen implements remote.Widener.
+func (c *credential) Widen(ctx context.Context, narrow string, challenges []string) (string, error) {
+	if c.session == nil {
+		return "", errors.New("a static key has the access it has")
+	}
+	s, err := c.session.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	token, err := s.Widen(ctx, narrow, challenges)
 	return token, asRemote(err)
 }
 

@@ -4,10 +4,10 @@
 // item in a Store.
 //
 // Start with New, which does no input or output. Session.Token gives the
-// token for a request and Session.Replace another one after a 401; neither
-// ever opens a browser, and an error of theirs is ErrSignInNeeded only when
-// nothing but the person can help. Session.SignIn is the one way to a
-// browser.
+// token for a request, Session.Replace another one after a 401 and
+// Session.Widen after a 403 for want of access; none of them ever opens a
+// browser, and an error of theirs is ErrSignInNeeded only when nothing but the
+// person can help. Session.SignIn is the one way to a browser.
 //
 // Two rules hold everywhere. A token that was sent away to be replaced is
 // never sent again, not by this process and not by another one: a refresh

@@ -212,6 +212,9 @@ func (s *Session) prepare(ctx context.Context) (*flow, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	info.scope = union(info.scope, s.wanted)
+	s.mu.Unlock()
 	l, lasting, err := s.listen(ctx)
 	if err != nil {
 		return nil, err
@@ -303,6 +306,7 @@ func (f *flow) authorizeURL(state, verifier string) string {
 func (s *Session) SignOut(ctx context.Context) error {
 	s.mu.Lock()
 	a := s.attempt
+	s.wanted = ""
 	s.mu.Unlock()
 	if a != nil {
 		a.cancel(errors.New("signed out meanwhile"))

@@ -15,6 +15,7 @@ type credential struct {
 	clientID string
 	client   clientAuth
 	tokenURL string
+	scope    string // what was asked for
 	refresh  secret
 	access   secret
 	expiry   time.Time // zero when the server did not say
@@ -33,6 +34,7 @@ type item struct {
 	Method   string `json:"cm,omitempty"`
 	Proof    string `json:"cs,omitempty"` // the client's secret
 	TokenURL string `json:"te"`
+	Scope    string `json:"sc,omitempty"`
 	Refresh  string `json:"rt,omitempty"`
 	Access   string `json:"at,omitempty"`
 	Expiry   int64  `json:"exp,omitempty"` // seconds
@@ -48,7 +50,7 @@ const itemVersion = 1
 func (c *credential) encode() ([]byte, error) {
 	it := item{
 		Version: itemVersion, Gen: c.gen, Issuer: c.issuer, Resource: c.resource, ClientID: c.clientID, TokenURL: c.tokenURL,
-		Method: c.client.Method, Proof: string(c.client.Secret),
+		Method: c.client.Method, Proof: string(c.client.Secret), Scope: c.scope,
 		Refresh: string(c.refresh), Access: string(c.access), Subject: c.subject, Print: c.print,
 	}
 	if !c.expiry.IsZero() {
@@ -87,6 +89,7 @@ func decodeItem(b []byte) *credential {
 	c := &credential{
 		gen: it.Gen, issuer: it.Issuer, resource: it.Resource, clientID: it.ClientID, tokenURL: it.TokenURL,
 		client:  clientAuth{Method: it.Method, Secret: secret(it.Proof)},
+		scope:   it.Scope,
 		refresh: secret(it.Refresh), access: secret(it.Access), subject: it.Subject, print: it.Print,
 	}
 	if it.Expiry > 0 {

@@ -106,6 +106,9 @@ type Session struct {
 	lastErr  error
 	attempt  *Attempt
 
+	wanted  string // access the service has asked for beyond what there was
+	widened int    // how often
+
 	renewedAt time.Time // when this process last refreshed
 	barren    int       // refreshes in a row whose token was refused at once
 

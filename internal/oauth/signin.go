@@ -223,8 +223,11 @@ func (s *Session) signedIn(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.mu.Lock()
-	refused := s.refused
+	refused, wanted := s.refused, s.wanted
 	s.mu.Unlock()
+	if missing(wanted, c.scope) {
+		return false, nil
+	}
 	if c.usable(s.now(), s.margin, refused) {
 		return true, nil
 	}

@@ -27,6 +27,15 @@ type Tokens interface {
 	Replace(ctx context.Context, refused string) (string, error)
 }
 
+// Widener is a Tokens that can ask for more access than its token has.
+type Widener interface {
+	// Widen returns another token after the service answered that the access
+	// of this one does not suffice, in the challenges of its answer. Its errors
+	// are those of Token; one that is not ErrSignInNeeded means that there is
+	// no more access to be had.
+	Widen(ctx context.Context, narrow string, challenges []string) (string, error)
+}
+
 // Key is a static bearer key: it is what it is, and a refused one stays so.
 type Key string
 
@@ -57,8 +66,8 @@ func (a *attempt) refused() {
 type attemptKey struct{}
 
 // authTransport attaches the token to requests for the service's origin and
-// replays a request once after a 401, which says that it was not processed.
-// It refuses requests for any other origin.
+// replays a request once after a 401, or a 403 for want of access, which say
+// that it was not processed. It refuses requests for any other origin.
 type authTransport struct {
 	base   http.RoundTripper
 	origin *url.URL
@@ -77,12 +86,12 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.send(req, token)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || (hasBody(req) && req.GetBody == nil) {
+	if err != nil || hasBody(req) && req.GetBody == nil {
 		return resp, err
 	}
-	fresh, err := t.tokens.Replace(req.Context(), token)
-	if errors.Is(err, ErrSignInNeeded) {
-		return resp, nil // the refusal itself says it
+	fresh, err := t.another(req.Context(), token, resp)
+	if fresh == "" && err == nil {
+		return resp, nil
 	}
 	a, _ := req.Context().Value(attemptKey{}).(*attempt)
 	a.refused()
@@ -97,6 +106,31 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return t.send(again, fresh)
+}
+
+// another returns a token to use in place of the one that the answer refuses;
+// none and no error when the answer stands as it is.
+func (t *authTransport) another(ctx context.Context, refused string, resp *http.Response) (string, error) {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		fresh, err := t.tokens.Replace(ctx, refused)
+		if errors.Is(err, ErrSignInNeeded) {
+			return "", nil // the refusal itself says it
+		}
+		return fresh, err
+	case http.StatusForbidden:
+		challenges := resp.Header.Values("WWW-Authenticate")
+		wide, ok := t.tokens.(Widener)
+		if !ok || len(challenges) == 0 {
+			return "", nil
+		}
+		fresh, err := wide.Widen(ctx, refused, challenges)
+		if err != nil && !errors.Is(err, ErrSignInNeeded) {
+			return "", nil
+		}
+		return fresh, err
+	}
+	return "", nil
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -183,4 +184,74 @@ func TestAnUploadThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// widening are tokens of which the service finds the first one too narrow.
+type widening struct {
+	rotating
+
+	widened    error
+	challenges []string
+}
+
+// Widen implements remote.Widener.
+func (w *widening) Widen(_ context.Context, _ string, challenges []string) (string, error) {
+	w.challenges = challenges
+	if w.widened != nil {
+		return "", w.widened
+	}
+	return "wide", nil
+}
+
+// A 403 with a challenge is about access: a token that has more is tried once,
+// only the person can help when they must be asked, and else the refusal
+// stands, as one without a challenge does.
+func TestATokenThatIsTooNarrow(t *testing.T) {
+	challenge := `Bearer error="insufficient_scope", scope="write"`
+	for name, c := range map[string]struct {
+		challenge string
+		tokens    remote.Tokens
+		check     func(error) bool
+		calls     int
+	}{
+		"another has more": {challenge, &widening{rotating: rotating{tokens: []string{"narrow"}}}, func(err error) bool { return err == nil }, 2},
+		"the person is to be asked": {
+			challenge, &widening{rotating: rotating{tokens: []string{"narrow"}}, widened: fmt.Errorf("x: %w", remote.ErrSignInNeeded)},
+			func(err error) bool { return errors.Is(err, remote.ErrSignInNeeded) }, 1,
+		},
+		"no more to be had": {challenge, &widening{rotating: rotating{tokens: []string{"narrow"}}, widened: errors.New("x")}, forbidden, 1},
+		"no challenge":      {"", &widening{rotating: rotating{tokens: []string{"narrow"}}}, forbidden, 1},
+		"a key":             {challenge, remote.Key("narrow"), forbidden, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, func(w http.ResponseWriter, _ *http.Request, m request) {
+				switch {
+				case m.Method == "initialize":
+					welcome(w, m)
+				case m.Method == "tools/call" && m.token == "narrow":
+					if c.challenge != "" {
+						w.Header().Set("WWW-Authenticate", c.challenge)
+					}
+					w.WriteHeader(http.StatusForbidden)
+				default:
+					reply(w, m, `{}`)
+				}
+			})
+			_, err := call(t, client(t, s.URL, c.tokens))
+			if !c.check(err) {
+				t.Errorf("got %v", err)
+			}
+			if n := s.count("tools/call"); n != c.calls {
+				t.Errorf("called %d times, want %d", n, c.calls)
+			}
+			if w, ok := c.tokens.(*widening); ok && (len(w.challenges) > 0) != (c.challenge != "") {
+				t.Errorf("challenges %q", w.challenges)
+			}
+		})
+	}
+}
+
+func forbidden(err error) bool {
+	e, ok := errors.AsType[*remote.Error](err)
+	return ok && e.Status == http.StatusForbidden && !e.Sent
 }
