@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 
 // bridge is the program under test as a host sees it.
 type bridge struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	err syncBuffer
@@ -97,20 +97,20 @@ type profile struct {
 	env []string
 }
 
-func newProfile(t *testing.T, url, key string, env ...string) profile {
-	t.Helper()
-	dir := t.TempDir()
+func newProfile(tb testing.TB, url, key string, env ...string) profile {
+	tb.Helper()
+	dir := tb.TempDir()
 	return profile{dir: dir, env: append([]string{
 		asBridge + "=1", "BELLMAN_URL=" + url, "BELLMAN_KEY=" + key, "BELLMAN_STATE_DIR=" + filepath.Join(dir, "state"),
 		"BELLMAN_NO_BROWSER=1", "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent", "HOME=" + dir,
 	}, env...)}
 }
 
-func (p profile) command(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
+func (p profile) command(tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), p.env...)
@@ -119,44 +119,44 @@ func (p profile) command(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // start starts a bridge without a word to it.
-func (p profile) start(t *testing.T, args ...string) *bridge {
-	t.Helper()
-	b := &bridge{t: t, cmd: p.command(t, args...), replies: map[string]chan reply{}, notes: make(chan string, 1000), asked: make(chan question, 10), done: make(chan struct{})}
+func (p profile) start(tb testing.TB, args ...string) *bridge {
+	tb.Helper()
+	b := &bridge{t: tb, cmd: p.command(tb, args...), replies: map[string]chan reply{}, notes: make(chan string, 1000), asked: make(chan question, 10), done: make(chan struct{})}
 	var err error
 	if b.in, err = b.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b.cmd.Stderr = &b.err
 	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	go b.read(out)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = b.cmd.Process.Kill()
 		<-b.done
-		if t.Failed() {
-			t.Logf("the bridge said:\n%s", b.err.String())
+		if tb.Failed() {
+			tb.Logf("the bridge said:\n%s", b.err.String())
 		}
 	})
 	return b
 }
 
 // open starts a bridge and completes the handshake.
-func (p profile) open(t *testing.T) *bridge {
-	t.Helper()
-	return p.openIn(t, `{}`)
+func (p profile) open(tb testing.TB) *bridge {
+	tb.Helper()
+	return p.openIn(tb, `{}`)
 }
 
 // openIn starts a bridge in a host with these capabilities.
-func (p profile) openIn(t *testing.T, capabilities string) *bridge {
-	t.Helper()
-	b := p.start(t)
+func (p profile) openIn(tb testing.TB, capabilities string) *bridge {
+	tb.Helper()
+	b := p.start(tb)
 	if r := b.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`); r.Error != nil {
-		t.Fatalf("initialize: %+v", r.Error)
+		tb.Fatalf("initialize: %+v", r.Error)
 	}
 	b.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return b

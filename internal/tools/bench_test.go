@@ -1,13 +1,6 @@
 package tools_test
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -120,49 +113,4 @@ func BenchmarkList(b *testing.B) {
 			b.Fatal(a.Error)
 		}
 	}
-}
-
-// A file of the largest size, beside the same bytes posted without the bridge.
-func BenchmarkUpload(b *testing.B) {
-	const size = 26_214_400
-	s := newService(b, func(_ context.Context, q request) string {
-		if q.Method == "tools/call" {
-			return `{"content":[],"structuredContent":{"cursor":1,"room_members":[]}}`
-		}
-		return ""
-	})
-	pass := s.Config.Handler
-	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if filepath.Base(req.URL.Path) != "blobs" {
-			pass.ServeHTTP(w, req)
-			return
-		}
-		n, _ := io.Copy(io.Discard, req.Body)
-		w.WriteHeader(http.StatusCreated)
-		_, _ = fmt.Fprintf(w, `{"blob_id":"00000000000000000000000000000000","bytes":%d,"type":"application/octet-stream","name":"a"}`, n)
-	})
-	content := make([]byte, size)
-	path := filepath.Join(b.TempDir(), "a.bin")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	r := newRig(b, s.URL+"/mcp", "key", func(c *tools.Config) { c.Upload.Root = filepath.Dir(path) })
-	b.Run("through", func(b *testing.B) {
-		b.SetBytes(size)
-		b.ReportAllocs()
-		for b.Loop() {
-			r.ok("bellman_upload", args{"session_id": "qs_1", "member_id": "m_1", "path": path, "key": "k"}, nil)
-		}
-	})
-	b.Run("direct", func(b *testing.B) {
-		b.SetBytes(size)
-		b.ReportAllocs()
-		for b.Loop() {
-			resp, err := http.Post(s.URL+"/blobs", "application/octet-stream", bytes.NewReader(content))
-			if err != nil {
-				b.Fatal(err)
-			}
-			resp.Body.Close()
-		}
-	})
 }
