@@ -60,7 +60,7 @@ type flagValues struct {
 	given  map[string]string
 	bundle bool
 	dryRun bool // install and uninstall show what they would do
-	asJSON bool // doctor answers a program
+	asJSON bool // doctor and status answer a program
 }
 
 // parseFlags reads flags before and after the command, which may be missing.
@@ -75,7 +75,7 @@ func parseFlags(args []string) (f flagValues, command string, err error) {
 	}
 	f.set.BoolVar(&f.bundle, "bundle", false, "started from the Claude Desktop bundle")
 	f.set.BoolVar(&f.dryRun, "dry-run", false, "install, uninstall: show what would change")
-	f.set.BoolVar(&f.asJSON, "json", false, "doctor: answer in JSON")
+	f.set.BoolVar(&f.asJSON, "json", false, "doctor, status: answer in JSON")
 	if err := f.set.Parse(args); err != nil {
 		return f, "", err
 	}
@@ -103,7 +103,7 @@ func (f flagValues) describe() string {
 	for _, more := range [][2]string{
 		{"bundle", "started from the Claude Desktop bundle"},
 		{"dry-run", "install, uninstall: show what would change"},
-		{"json", "doctor: answer in JSON"},
+		{"json", "doctor, status: answer in JSON"},
 	} {
 		fmt.Fprintf(&b, "  --%-17s %s\n", more[0], more[1])
 	}

@@ -45,7 +45,7 @@ commands:
   login     sign in with the browser
   logout    forget the sign-in of this profile
   whoami    show whom peers see
-  status    show who is signed in, the rooms and what waits
+  status    show who is signed in, the rooms, how each is watched and what waits
   doctor    check everything the bridge depends on; the report holds no secret
   policy    show what the administrator of this machine has set
   install   write the bridge into Claude Desktop's configuration, without a bundle
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, s streams, getenv func(string) stri
 	case "whoami":
 		err = whoami(ctx, cfg, s, log)
 	case "status":
-		err = status(ctx, cfg, s, log)
+		err = status(ctx, cfg, flags.asJSON, s, log)
 	case "install":
 		err = install(flags, getenv, s)
 	case "uninstall":

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -16,25 +16,168 @@ import (
 	"bellman.sh/desktop/internal/tools"
 )
 
-// status shows who is signed in, the rooms of that identity and what waits. It
-// opens nothing that is not there yet and asks neither the service nor the
+// situation is what status shows, with the names it has for programs.
+type situation struct {
+	Version  string   `json:"version"`
+	Server   string   `json:"server"`
+	Profile  string   `json:"profile"`
+	State    string   `json:"state_dir"`
+	SignedIn string   `json:"signed_in"`
+	KeptIn   string   `json:"kept_in,omitempty"`
+	Bridges  []runs   `json:"bridges"`
+	Waiting  *waiting `json:"waiting,omitempty"` // nil while nobody is signed in, or nothing is there
+	Rooms    []roomIs `json:"rooms"`
+
+	none   bool // there is no queue yet
+	hidden bool // nobody is signed in
+}
+
+type runs struct {
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since,omitzero"`
+	Rooms int       `json:"rooms"`
+}
+
+type waiting struct {
+	Events       int `json:"events"`
+	Interrupting int `json:"interrupting"`
+	Rooms        int `json:"rooms"`
+}
+
+type roomIs struct {
+	Room      string      `json:"room"`
+	State     queue.State `json:"state"`
+	Since     time.Time   `json:"since,omitzero"`
+	Holder    int         `json:"holder,omitempty"`
+	LastEvent time.Time   `json:"last_event,omitzero"`
+	LagMS     int64       `json:"lag_ms"`
+	Problem   string      `json:"problem,omitempty"`
+	ProblemAt time.Time   `json:"problem_at,omitzero"`
+	Seats     []seatIs    `json:"members"`
+}
+
+type seatIs struct {
+	Member  string    `json:"member"`
+	ReadTo  int64     `json:"read_to"`
+	Waiting int       `json:"waiting"`
+	Touched time.Time `json:"last_used"`
+	Ended   string    `json:"ended,omitempty"`
+}
+
+// status shows who is signed in, the bridges that run, how the watch of each
+// room of that identity does, and what waits. It takes no part in the queue,
+// makes nothing that is not there and asks neither the service nor the
 // keychain's items.
-func status(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
-	quiet := slog.New(slog.DiscardHandler)
-	cred := openCredential(ctx, cfg, nil, quiet)
+func status(ctx context.Context, cfg config, asJSON bool, s streams, log *slog.Logger) error {
+	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
 	defer cred.close(ctx, log)
 	who := cred.whoami()
-	fmt.Fprintf(s.out, "version:    %s\nserver:     %s\nprofile:    %s\nstate:      %s\n", currentVersion(), cfg.server, cfg.profile, cfg.dir)
-	fmt.Fprintf(s.out, "signed in:  %s\n", describe(who))
-	if cfg.key == "" {
-		fmt.Fprintf(s.out, "kept in:    %s\n", keptIn(ctx, cfg))
+	is := situation{
+		Version: currentVersion(), Server: cfg.server.String(), Profile: cfg.profile, State: cfg.dir, SignedIn: describe(who),
+		Bridges: []runs{}, Rooms: []roomIs{},
 	}
-	err := showRooms(ctx, cfg, cred, s.out, quiet)
+	if cfg.key == "" {
+		is.KeptIn = keptIn(ctx, cfg)
+	}
+	err := is.look(ctx, cfg, cred)
+	if asJSON {
+		e := json.NewEncoder(s.out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		err = errors.Join(err, e.Encode(is))
+	} else {
+		is.print(s.out, err == nil)
+	}
 	if err == nil && who.Source == tools.SourceUnknown {
 		return hinted{errSignedOut, "run bellman-bridge login, or let the first call of a tool open the browser"}
 	}
 	return err
 }
+
+// look reads the queue's file.
+func (is *situation) look(ctx context.Context, cfg config, cred *credential) error {
+	id, known := cred.identity()
+	o, err := queue.Inspect(ctx, filepath.Join(cfg.dir, "queue.db"), id)
+	is.none = errors.Is(err, fs.ErrNotExist)
+	switch {
+	case is.none:
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, b := range o.Bridges {
+		is.Bridges = append(is.Bridges, runs{PID: b.PID, Since: b.Since, Rooms: b.Rooms})
+	}
+	if is.hidden = !known; is.hidden {
+		return nil
+	}
+	is.Waiting = &waiting{Events: o.Waiting.Events, Interrupting: o.Waiting.Interrupting, Rooms: o.Waiting.Rooms}
+	for _, r := range o.Rooms {
+		shown := roomIs{
+			Room: r.Room, State: r.State, Since: r.Since, Holder: r.Holder, LastEvent: r.LastEvent, LagMS: r.Lag.Milliseconds(),
+			Problem: r.Problem, ProblemAt: r.ProblemAt,
+		}
+		for _, m := range r.Members {
+			shown.Seats = append(shown.Seats, seatIs{Member: m.ID, ReadTo: m.Fetched, Waiting: m.Waiting, Touched: m.Touched, Ended: m.Ended})
+		}
+		is.Rooms = append(is.Rooms, shown)
+	}
+	return nil
+}
+
+// print shows the situation to a person; whole is false when the queue could
+// not be read.
+func (is *situation) print(w io.Writer, whole bool) {
+	fmt.Fprintf(w, "version:    %s\nserver:     %s\nprofile:    %s\nstate:      %s\n", is.Version, is.Server, is.Profile, is.State)
+	fmt.Fprintf(w, "signed in:  %s\n", is.SignedIn)
+	if is.KeptIn != "" {
+		fmt.Fprintf(w, "kept in:    %s\n", is.KeptIn)
+	}
+	for _, b := range is.Bridges {
+		fmt.Fprintf(w, "bridge:     process %d since %s, watches %d rooms\n", b.PID, local(b.Since), b.Rooms)
+	}
+	switch {
+	case !whole:
+		return
+	case is.none:
+		fmt.Fprintln(w, "rooms:      none yet")
+		return
+	case is.hidden:
+		fmt.Fprintln(w, "rooms:      hidden until somebody signs in")
+		return
+	}
+	fmt.Fprintf(w, "waiting:    %d events, %d of them interrupting, in %d rooms\nrooms:      %d\n",
+		is.Waiting.Events, is.Waiting.Interrupting, is.Waiting.Rooms, len(is.Rooms))
+	for _, r := range is.Rooms {
+		r.print(w)
+	}
+}
+
+func (r roomIs) print(w io.Writer) {
+	fmt.Fprintf(w, "  %s  %s", r.Room, r.State)
+	if !r.Since.IsZero() {
+		fmt.Fprintf(w, " since %s", local(r.Since))
+	}
+	if r.Holder != 0 {
+		fmt.Fprintf(w, ", held by process %d", r.Holder)
+	}
+	if !r.LastEvent.IsZero() {
+		fmt.Fprintf(w, ", last event %s, here %v later", local(r.LastEvent), time.Duration(r.LagMS)*time.Millisecond)
+	}
+	fmt.Fprintln(w)
+	if r.Problem != "" {
+		fmt.Fprintf(w, "    last problem, %s: %s\n", local(r.ProblemAt), r.Problem)
+	}
+	for _, m := range r.Seats {
+		fmt.Fprintf(w, "    %s  read to %d, %d waiting, last used %s", m.Member, m.ReadTo, m.Waiting, local(m.Touched))
+		if m.Ended != "" {
+			fmt.Fprintf(w, ", ended (%s)", m.Ended)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func local(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // keptIn names where the sign-in is kept, and why it is not the keychain.
 func keptIn(ctx context.Context, cfg config) string {
@@ -55,51 +198,4 @@ func describe(w tools.Whoami) string {
 		return "by BELLMAN_KEY"
 	}
 	return "no"
-}
-
-func showRooms(ctx context.Context, cfg config, cred *credential, w io.Writer, log *slog.Logger) error {
-	path := filepath.Join(cfg.dir, "queue.db")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(w, "rooms:      none yet")
-		return nil
-	}
-	q, err := queue.Open(ctx, path, log)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = q.Close() }()
-	id, known := cred.identity()
-	if !known {
-		fmt.Fprintln(w, "rooms:      hidden until somebody signs in")
-		return nil
-	}
-	all, err := q.Memberships(ctx, id)
-	if err != nil {
-		return err
-	}
-	waiting, err := q.Pending(ctx, id, queue.Filter{})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "waiting:    %d events, %d of them interrupting, in %d rooms\nrooms:      %d\n", waiting.Events, waiting.Interrupting, waiting.Rooms, len(all))
-	for _, m := range all {
-		p, err := q.Pending(ctx, id, queue.Filter{Room: m.Room, Member: m.ID})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "  %s  %s  %s, read to %d, %d waiting, last used %s\n", m.Room, m.ID, condition(m), m.Fetched, p.Events, m.Touched.Local().Format(time.DateTime))
-	}
-	return nil
-}
-
-func condition(m queue.Membership) string {
-	switch {
-	case m.Ended != "":
-		return "ended (" + m.Ended + ")"
-	case m.Full:
-		return "paused (the queue is full)"
-	case !m.Watchable(time.Now()):
-		return "idle"
-	}
-	return "watched"
 }
