@@ -133,28 +133,39 @@ func gaps(at []time.Duration) []time.Duration {
 // that passes at once, and then what looks at it.
 func bubble(t *testing.T, s *script, rooms int, creds remote.Tokens, run func(t *testing.T, b *bridge)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s.began = time.Now()
-		w := &wire{conns: make(chan net.Conn), done: make(chan struct{})}
-		server := &http.Server{Handler: s}
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(w)
-		}()
-		b := newBridge(t, t.TempDir(), remote.Options{
-			Server: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/mcp"}, Tokens: creds, Dial: w.dial,
-		})
-		for i := range rooms {
-			b.join(t, &hubtest.Seat{Room: fmt.Sprint("qs_", i), Member: "m_ours"})
-		}
-		b.start(t)
-		run(t, b)
-		b.stop()
-		_ = server.Close()
-		<-served
-		time.Sleep(time.Minute) // for what the service still had to do
+	synctest.Test(t, func(t *testing.T) { inBubble(t, s, rooms, creds, func(*bridge) {}, run) })
+}
+
+// bubbleWith is bubble with one room, for a bridge that is prepared before it
+// starts.
+func bubbleWith(t *testing.T, s *script, prepare func(b *bridge), run func(t *testing.T, b *bridge)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { inBubble(t, s, 1, key, prepare, run) })
+}
+
+func inBubble(t *testing.T, s *script, rooms int, creds remote.Tokens, prepare func(b *bridge), run func(t *testing.T, b *bridge)) {
+	t.Helper()
+	s.began = time.Now()
+	w := &wire{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: s}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(w)
+	}()
+	b := newBridge(t, t.TempDir(), remote.Options{
+		Server: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/mcp"}, Tokens: creds, Dial: w.dial,
 	})
+	for i := range rooms {
+		b.join(t, &hubtest.Seat{Room: fmt.Sprint("qs_", i), Member: "m_ours"})
+	}
+	prepare(b)
+	b.start(t)
+	run(t, b)
+	b.stop()
+	_ = server.Close()
+	<-served
+	time.Sleep(time.Minute) // for what the service still had to do
 }
 
 func status(code int, header ...string) func(http.ResponseWriter, *http.Request, int) {

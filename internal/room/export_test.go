@@ -16,3 +16,10 @@ func (w *Watcher) Sleep(d func() time.Duration) {
 func Slept(wall, running time.Duration) bool {
 	return slept(reading{}, reading{wall: time.Time{}.Add(wall), running: running})
 }
+
+// Join makes the Watcher find these addresses on the machine. It is called
+// before Run.
+func (w *Watcher) Join(addresses func() string) { w.network = addresses }
+
+// LocalAddresses is what a Watcher compares.
+func LocalAddresses() string { return localAddresses() }

@@ -51,9 +51,10 @@ type Config struct {
 
 // Watcher watches rooms. Make it with New, run it with Run.
 type Watcher struct {
-	cfg   Config
-	limit *rate.Limiter
-	clock func() reading // for tests of sleep
+	cfg     Config
+	limit   *rate.Limiter
+	clock   func() reading // for tests of sleep
+	network func() string  // for tests of another network
 
 	news    *news
 	kick    chan struct{}
@@ -65,6 +66,7 @@ type Watcher struct {
 	id      queue.Identity     // whose watches they are
 	changes int                // how often the queue has said that something changed
 	blind   bool               // the memberships could not be read, and this was said
+	joined  string             // what network last said
 
 	mu    sync.Mutex
 	again chan struct{} // closed to cut every back-off short
@@ -84,6 +86,7 @@ func New(cfg Config) *Watcher {
 		cfg:     cfg,
 		limit:   rate.NewLimiter(connectsPerSecond, connectBurst),
 		clock:   readClocks,
+		network: localAddresses,
 		news:    newNews(),
 		kick:    make(chan struct{}, 1),
 		returns: make(chan struct{}, 1),
@@ -127,6 +130,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	last := w.clock()
+	w.joined = w.network()
 	for ctx.Err() == nil {
 		changed := w.cfg.Queue.Changed()
 		w.reconcile(ctx, &running)
@@ -137,9 +141,10 @@ func (w *Watcher) Run(ctx context.Context) {
 		case <-w.kick:
 		case <-w.returns:
 		case <-t.C:
+			w.mindNetwork()
 		}
 		now := w.clock()
-		w.mind(ctx, last, now)
+		w.mindClocks(ctx, last, now)
 		last = now
 	}
 }
