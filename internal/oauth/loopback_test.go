@@ -28,6 +28,14 @@ func (r *rig) begun(t *testing.T, s *oauth.Session) *oauth.Attempt {
 
 func noBrowser(c *oauth.Config) { c.Open = nil }
 
+// ignored opens a browser that nobody looks at.
+func ignored(r *rig) func(context.Context, string) error {
+	return func(_ context.Context, link string) error {
+		r.browser.Ignore(link)
+		return nil
+	}
+}
+
 // ask sends a request as it is, without a cookie, and returns the status.
 func ask(t *testing.T, method, link string, change func(*http.Request)) int {
 	t.Helper()

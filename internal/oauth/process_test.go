@@ -22,7 +22,7 @@ import (
 
 // child tells a process of its own what to do.
 type child struct {
-	Do     string // "token" prints how Token ended, "signin" shows a link and waits
+	Do     string // "token" prints how Token ended, "signin" shows a link and waits, "write" writes to the file Dir
 	Server string
 	Dir    string
 	Ports  []int
@@ -44,6 +44,9 @@ func runChild(raw string) error {
 	var c child
 	if err := json.Unmarshal([]byte(raw), &c); err != nil {
 		return err
+	}
+	if c.Do == "write" {
+		return writeWithoutRoom(c.Dir)
 	}
 	ctx := context.Background()
 	s, err := oauth.New(oauth.Config{
@@ -74,7 +77,13 @@ func runChild(raw string) error {
 
 func (r *rig) child(t *testing.T, do string) *exec.Cmd {
 	t.Helper()
-	raw, err := json.Marshal(child{Do: do, Server: r.as.Resource(), Dir: r.dir, Ports: r.ports})
+	return command(t, child{Do: do, Server: r.as.Resource(), Dir: r.dir, Ports: r.ports})
+}
+
+// command is a process of its own that does what c says.
+func command(t *testing.T, c child) *exec.Cmd {
+	t.Helper()
+	raw, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +139,11 @@ func TestSixProcessesShareOneRefresh(t *testing.T) {
 	}
 }
 
-// signInElsewhere begins a sign-in in a process of its own, and returns the
-// link it shows and how to kill it.
-func (r *rig) signInElsewhere(t *testing.T) (link string, kill func()) {
+// signInElsewhere begins a sign-in in a process of its own, and returns it with
+// the link it shows.
+func (r *rig) signInElsewhere(t *testing.T) (cmd *exec.Cmd, link string) {
 	t.Helper()
-	cmd := r.child(t, "signin")
+	cmd = r.child(t, "signin")
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,20 +158,24 @@ func (r *rig) signInElsewhere(t *testing.T) (link string, kill func()) {
 			link = ""
 		}
 	}
-	return link, func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+	return cmd, link
+}
+
+// kill ends a process as the system does, without a word.
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
+	_ = cmd.Wait()
 }
 
 // deadSignIn leaves what a process leaves that was killed while it waited for
 // the browser, and returns its link.
 func (r *rig) deadSignIn(t *testing.T) string {
 	t.Helper()
-	link, kill := r.signInElsewhere(t)
-	kill()
+	cmd, link := r.signInElsewhere(t)
+	kill(t, cmd)
 	return link
 }
 
@@ -198,7 +211,7 @@ func TestDeadLinkIsNotShownAgain(t *testing.T) {
 func TestKilledSignInIsTakenOver(t *testing.T) {
 	r := newRig(t)
 	r.store = oauth.FileStore(oauth.CredentialFile(r.dir, r.as.Resource()))
-	link, kill := r.signInElsewhere(t)
+	cmd, link := r.signInElsewhere(t)
 	s := r.open(t)
 	a, err := s.SignIn(t.Context())
 	if err != nil {
@@ -207,7 +220,7 @@ func TestKilledSignInIsTakenOver(t *testing.T) {
 	if a.Link() != link || !a.Opened() {
 		t.Errorf("joined link %q (opened %v), want the other process's %q", a.Link(), a.Opened(), link)
 	}
-	kill()
+	kill(t, cmd)
 	eventually(t, "the waiter has a link of its own", func() bool { return a.Link() != link })
 	if n := len(r.browser.Opened()); n != 0 {
 		t.Errorf("browsers opened by the waiter: %d, want none", n)

@@ -57,15 +57,12 @@ func (a *Attempt) Opened() bool {
 func (a *Attempt) Wait(ctx context.Context) error {
 	select {
 	case <-a.done:
-		return a.err
-	default:
-	}
-	select {
-	case <-a.done:
-		return a.err
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	if over, err := a.over(); over {
+		return err
+	}
+	return ctx.Err()
 }
 
 func (a *Attempt) show(link string, opened bool) {
@@ -82,10 +79,22 @@ func (a *Attempt) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = err
-	close(a.done) // First: whoever waits for a link must see that there will be none.
+	close(a.done)
 	if !a.shown {
 		a.shown = true
 		close(a.ready)
+	}
+}
+
+// over reports whether the attempt has ended, and how.
+func (a *Attempt) over() (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.done:
+		return true, a.err
+	default:
+		return false, nil
 	}
 }
 
@@ -135,13 +144,11 @@ func (s *Session) begin(ctx context.Context, asked bool) (*Attempt, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	select {
-	case <-a.done:
-		if a.err != nil {
-			return nil, a.err
+	if over, err := a.over(); over {
+		if err != nil {
+			return nil, err
 		}
 		return a, nil
-	default:
 	}
 	if asked && !a.Opened() && s.cfg.Open != nil {
 		// It was joined, or its browser could not be opened.

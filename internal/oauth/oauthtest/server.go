@@ -49,6 +49,7 @@ type Switches struct {
 	Token        string        // token_endpoint
 	HugeMetadata bool
 	MetaStatus   int           // the issuer's metadata answers this
+	MetaDelay    time.Duration // ... after so long, if anybody still waits
 	NoHeader     bool          // the challenge has no resource_metadata
 	HeaderURL    string        // resource_metadata in the challenge
 	Scope        string        // scope in the challenge
@@ -218,6 +219,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/.well-known/oauth-protected-resource"):
 		s.resourceMetadata(w, path, sw)
 	case strings.HasPrefix(path, "/.well-known/oauth-authorization-server"):
+		select {
+		case <-time.After(sw.MetaDelay):
+		case <-r.Context().Done():
+		}
 		s.issuerMetadata(w, sw)
 	case path == "/mcp":
 		s.resource(w, r, sw)
