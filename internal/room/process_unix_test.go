@@ -27,7 +27,7 @@ type child struct {
 }
 
 // spawn runs a bridge in a process of its own on the profile in dir.
-func spawn(tb testing.TB, server, dir string) *child {
+func spawn(tb testing.TB, server, dir string, change ...func(*exec.Cmd)) *child {
 	tb.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -35,6 +35,9 @@ func spawn(tb testing.TB, server, dir string) *child {
 	}
 	cmd := exec.CommandContext(tb.Context(), exe, server)
 	cmd.Env = append(os.Environ(), childVar+"="+dir)
+	for _, f := range change {
+		f(cmd)
+	}
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
 	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {

@@ -32,9 +32,9 @@ type proxy struct {
 	running sync.WaitGroup
 }
 
-func startProxy(tb testing.TB, target string) *proxy {
+func startProxy(tb testing.TB, address, target string) *proxy {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -38,13 +38,19 @@ type service struct {
 
 func startService(tb testing.TB) *service {
 	tb.Helper()
+	return startServiceOn(tb, "127.0.0.1:0")
+}
+
+// startServiceOn starts a service that bridges reach at this address.
+func startServiceOn(tb testing.TB, address string) *service {
+	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	s := &service{data: tb.TempDir(), addr: l.Addr().String()}
 	s.URL = "http://" + s.addr
-	s.proxy = startProxy(tb, s.addr)
+	s.proxy = startProxy(tb, address, s.addr)
 	s.serve(tb, l)
 	tb.Cleanup(func() { s.stop(tb) })
 	return s
@@ -248,7 +254,7 @@ func (b *bridge) join(tb testing.TB, seats ...*hubtest.Seat) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // take takes n events as bellman_wait does, in order.
 func (b *bridge) take(tb testing.TB, n int) []queue.Delivery {
