@@ -122,7 +122,7 @@ func Open(ctx context.Context, cfg Config) (*Hub, error) {
 	}
 	h := &Hub{
 		config: cfg, now: cfg.Now, log: cfg.Log, db: db,
-		blobs: blobs, house: room.NewHouse(db, cfg.Now, blobs.Remove, cfg.Log),
+		blobs: blobs, house: room.NewHouse(db, cfg.Now, blobs.Remove),
 		keys:    newKeyring(cfg, db),
 		connect: db.Shelf("connects"), presets: db.Shelf("presets"), creates: db.Shelf("creates"),
 		metrics: newMetrics(), public: public, stopping: make(chan struct{}),

@@ -43,7 +43,7 @@ func OpenOperator(ctx context.Context, data string, log *slog.Logger) (*Operator
 		return nil, errors.Join(err, db.Close())
 	}
 	return &Operator{
-		db: db, blobs: blobs, house: room.NewHouse(db, time.Now, blobs.Remove, log), keys: newKeyring(Config{}, db),
+		db: db, blobs: blobs, house: room.NewHouse(db, time.Now, blobs.Remove), keys: newKeyring(Config{}, db),
 	}, nil
 }
 

@@ -21,7 +21,7 @@ const stampAfter = time.Minute
 // vouches for the presence of their seats.
 type Attendance struct {
 	house *House
-	room  *Room
+	room  *room
 	leave func()
 	user  string
 }
@@ -41,7 +41,7 @@ func (h *House) Attend(ctx context.Context, who account.Identity, id string) (*A
 }
 
 // seatSocket counts a socket of the user, or says why there may be none.
-func (r *Room) seatSocket(user string) error {
+func (r *room) seatSocket(user string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	mine := r.state.handles(user)

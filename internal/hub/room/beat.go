@@ -2,6 +2,8 @@ package room
 
 import (
 	"context"
+	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -13,30 +15,47 @@ import (
 const asking = "Members listed here: reply now with bellman_send type progress, {note, step?, eta_seconds?}, saying what you are busy with."
 
 // Beat appends the heartbeats and housekeeping notices that have fallen due
-// in any room. See protocol.md 4.7.
+// in any room. It opens only the rooms in which something can be due. A room
+// that fails keeps no other waiting; its error is among those returned.
+// See protocol.md 4.7.
 func (h *House) Beat(ctx context.Context) error {
 	marks, err := h.log.Find(ctx, markBeat, "", 0)
 	if err != nil {
 		return err
 	}
+	now := h.now().UnixMilli()
+	h.mu.Lock()
+	known := h.due
+	h.mu.Unlock()
+	due := make(map[string]int64, len(marks))
+	var errs []error
 	for _, m := range marks {
-		if err := h.beatRoom(ctx, m.Room); err != nil {
-			return err
+		at := known[m.Room]
+		if now >= at && ctx.Err() == nil {
+			if at, err = h.beatRoom(ctx, m.Room); err != nil {
+				errs = append(errs, err)
+			}
 		}
+		due[m.Room] = at
 	}
-	return nil
+	h.mu.Lock()
+	h.due = due
+	h.mu.Unlock()
+	return errors.Join(errs...)
 }
 
-func (h *House) beatRoom(ctx context.Context, id string) error {
+// beatRoom appends what is due in one room and returns when something may be
+// due there again.
+func (h *House) beatRoom(ctx context.Context, id string) (next int64, err error) {
 	r, leave, err := h.enter(ctx, id)
 	if asRefusal(err) != nil {
-		return nil // Purged since it was found.
+		return 0, nil // Purged since it was found.
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer leave()
-	return r.change(ctx, func(s *state, now int64) (*record, error) {
+	err = r.change(ctx, func(s *state, now int64) (*record, error) {
 		rec := &record{At: now}
 		if s.status != StatusActive || len(s.seated()) == 0 {
 			return rec, nil
@@ -46,6 +65,38 @@ func (h *House) beatRoom(ctx context.Context, id string) error {
 		}
 		return rec, r.keepHouse(s, rec, now)
 	})
+	r.look(func(s *state, now int64) { next = s.nextBeat(now) })
+	return next, err
+}
+
+// nextBeat is the earliest time at which a room may have something to say by
+// itself: when what goes on now falls due, and no later than something that
+// begins now could.
+func (s *state) nextBeat(now int64) int64 {
+	if s.status != StatusActive {
+		return now // A thaw can make anything due.
+	}
+	next := int64(math.MaxInt64)
+	begins := func(after time.Duration) {
+		if after > 0 {
+			next = min(next, now+after.Milliseconds())
+		}
+	}
+	begins(s.manifest().Heartbeat)
+	if rules := s.manifest().Housekeeping; rules != nil {
+		begins(rules.QuietAfter)
+		begins(rules.AnswerWithin)
+		begins(rules.IdleAfter)
+	}
+	for _, m := range s.seated() {
+		if s.manifest().Reports(m.Role) {
+			next = min(next, s.reportDue(m))
+		}
+	}
+	for _, q := range s.silences() {
+		next = min(next, s.noticeDue(q))
+	}
+	return next
 }
 
 // beatMember is a member in a heartbeat.
@@ -58,25 +109,25 @@ type beatMember struct {
 	Silent       bool    `json:"silent"`
 }
 
-// tick records a heartbeat when a reporting member's deadline has passed. A
-// member that was due at the last heartbeat already gets a whole cadence from
-// then before it is asked again.
-func (s *state) tick(rec *record, now int64) error {
+// reportDue is when a reporting member is to be asked. One that was due at the
+// last heartbeat already gets a whole cadence from then.
+func (s *state) reportDue(m *member) int64 {
 	cadence := s.manifest().Heartbeat.Milliseconds()
-	if cadence == 0 {
-		return nil
+	if due := m.reported + cadence; due > s.lastTick {
+		return due
 	}
+	return s.lastTick + cadence
+}
+
+// tick records a heartbeat when a reporting member is due.
+func (s *state) tick(rec *record, now int64) error {
 	due := false
 	members := []beatMember{}
 	for _, m := range s.seated() {
 		if !s.manifest().Reports(m.Role) {
 			continue
 		}
-		deadline := m.reported + cadence
-		if deadline <= s.lastTick {
-			deadline = s.lastTick + cadence
-		}
-		due = due || now >= deadline
+		due = due || now >= s.reportDue(m)
 		b := s.beat(m, now)
 		members = append(members, beatMember{m.ID, m.Label, m.Role, b.LastReportAt, b.SilentFor, b.Silent})
 	}
@@ -99,7 +150,7 @@ func (s *state) tick(rec *record, now int64) error {
 		Ask          string       `json:"ask"`
 		Instructions any          `json:"instructions"`
 		Members      []beatMember `json:"members"`
-	}{cadence / 1000, asking, instructions, members}, nil)
+	}{s.manifest().Heartbeat.Milliseconds() / 1000, asking, instructions, members}, nil)
 	return err
 }
 
@@ -110,40 +161,43 @@ const (
 	roomIdle          = "room_idle"
 )
 
-// keepHouse records a notice for each silence that is due, and again after
-// repeat_after while it lasts.
-func (r *Room) keepHouse(s *state, rec *record, now int64) error {
+// silence is something that a room waits for and may speak up about.
+type silence struct {
+	kind    string
+	subject string // of its key, empty for the room
+	user    string // whose open socket ends it, if anybody's
+	about   any    // in the notice, nil for nothing
+	since   int64
+	after   time.Duration // how long it may last
+}
+
+func (q silence) key() string { return q.kind + ":" + q.subject }
+
+// silences lists what the room waits for, as far as its rules speak of it.
+func (s *state) silences() []silence {
 	rules := s.manifest().Housekeeping
 	if rules == nil {
 		return nil
 	}
-	for _, m := range s.seated() {
-		if r.sockets[m.User] > 0 || !overdue(m.seen, now, rules.QuietAfter) {
-			continue
-		}
-		if err := s.notice(rec, memberQuiet, m.ID, map[string]any{"member_id": m.ID}, m.seen, now); err != nil {
-			return err
-		}
-	}
-	for _, q := range s.requests {
-		if q.closed || !overdue(q.at, now, rules.AnswerWithin) {
-			continue
-		}
-		about := map[string]any{"cursor": q.cursor}
-		if err := s.notice(rec, requestUnanswered, strconv.FormatInt(q.cursor, 10), about, q.at, now); err != nil {
-			return err
+	var list []silence
+	if rules.QuietAfter > 0 {
+		for _, m := range s.seated() {
+			about := map[string]any{"member_id": m.ID}
+			list = append(list, silence{memberQuiet, m.ID, m.User, about, m.seen, rules.QuietAfter})
 		}
 	}
-	if since := s.lastSaid(); overdue(since, now, rules.IdleAfter) {
-		return s.notice(rec, roomIdle, "", nil, since, now)
+	if rules.AnswerWithin > 0 {
+		for _, q := range s.requests {
+			if !q.closed {
+				about := map[string]any{"cursor": q.cursor}
+				list = append(list, silence{requestUnanswered, strconv.FormatInt(q.cursor, 10), "", about, q.at, rules.AnswerWithin})
+			}
+		}
 	}
-	return nil
-}
-
-// overdue reports whether a silence has lasted as long as a rule allows; a
-// rule of 0 is none.
-func overdue(since, now int64, after time.Duration) bool {
-	return after > 0 && now-since >= after.Milliseconds()
+	if rules.IdleAfter > 0 {
+		list = append(list, silence{kind: roomIdle, since: s.lastSaid(), after: rules.IdleAfter})
+	}
+	return list
 }
 
 // lastSaid is when the room last heard anything but its own housekeeping.
@@ -156,26 +210,40 @@ func (s *state) lastSaid() int64 {
 	return s.openedAt
 }
 
-// notice records one finding unless it was announced too recently.
-func (s *state) notice(rec *record, kind, subject string, about map[string]any, since, now int64) error {
-	key := kind + ":" + subject
-	last, again := s.found[key]
-	again = again && last.Since == since
-	f := finding{Key: key, Since: since, Repeat: 1, At: now}
-	if again {
-		pause := s.manifest().Housekeeping.RepeatAfter.Milliseconds()
-		if pause == 0 || now-last.At < pause {
-			return nil
+// noticeDue is when a silence is to be announced, for the first time or again.
+func (s *state) noticeDue(q silence) int64 {
+	last, again := s.found[q.key()]
+	if !again || last.Since != q.since {
+		return q.since + q.after.Milliseconds()
+	}
+	if pause := s.manifest().Housekeeping.RepeatAfter; pause > 0 {
+		return last.At + pause.Milliseconds()
+	}
+	return math.MaxInt64
+}
+
+// keepHouse records a notice for each silence that is due. A person on a
+// socket is not quiet.
+func (r *room) keepHouse(s *state, rec *record, now int64) error {
+	for _, q := range s.silences() {
+		if r.sockets[q.user] > 0 || now < s.noticeDue(q) {
+			continue
 		}
-		f.Repeat = last.Repeat + 1
+		f := finding{Key: q.key(), Since: q.since, Repeat: 1, At: now}
+		if last, again := s.found[f.Key]; again && last.Since == q.since {
+			f.Repeat = last.Repeat + 1
+		}
+		rec.Found = append(rec.Found, f)
+		if _, err := rec.say(s, typeHousekeeping, system("bellman"), struct {
+			About   any    `json:"about,omitempty"`
+			Finding string `json:"finding"`
+			Repeat  int    `json:"repeat"`
+			Since   int64  `json:"since"`
+		}{q.about, q.kind, f.Repeat, q.since}, nil); err != nil {
+			return err
+		}
 	}
-	payload := map[string]any{"finding": kind, "since": since, "repeat": f.Repeat}
-	if about != nil {
-		payload["about"] = about
-	}
-	rec.Found = append(rec.Found, f)
-	_, err := rec.say(s, typeHousekeeping, system("bellman"), payload, nil)
-	return err
+	return nil
 }
 
 // Freeze refuses every write to a room until it is thawed. It writes no

@@ -51,7 +51,7 @@ func normalCode(code string) string {
 
 // resolve returns the room and role a code opens now. The code is looked up
 // whole, so one with another suffix is another code.
-func (h *House) resolve(ctx context.Context, text string) (*Room, func(), string, error) {
+func (h *House) resolve(ctx context.Context, text string) (*room, func(), string, error) {
 	normal := normalCode(text)
 	marks, err := h.log.Find(ctx, markCode, normal, 1)
 	if err != nil {

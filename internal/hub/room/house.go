@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -24,21 +23,21 @@ const (
 type House struct {
 	log     journal.Journal
 	now     func() time.Time
-	logger  *slog.Logger
 	discard func(blob string) error
 	closing chan struct{}
 	once    sync.Once
 
 	mu    sync.Mutex
-	rooms map[string]*Room
-	bytes int64 // of the rooms' events, as last weighed
+	rooms map[string]*room
+	bytes int64            // of the rooms' events, as last weighed
+	due   map[string]int64 // when Beat need look at a room again; never changed, only replaced
 }
 
 // NewHouse returns the rooms kept in log. The clock is for everything a room
 // dates and expires; discard removes a blob that no room has any more.
-func NewHouse(log journal.Journal, now func() time.Time, discard func(blob string) error, logger *slog.Logger) *House {
+func NewHouse(log journal.Journal, now func() time.Time, discard func(blob string) error) *House {
 	return &House{
-		log: log, now: now, logger: logger, discard: discard, closing: make(chan struct{}), rooms: map[string]*Room{},
+		log: log, now: now, discard: discard, closing: make(chan struct{}), rooms: map[string]*room{},
 	}
 }
 
@@ -46,8 +45,8 @@ func NewHouse(log journal.Journal, now func() time.Time, discard func(blob strin
 // it, and calls that do not wait go on working.
 func (h *House) Close() { h.once.Do(func() { close(h.closing) }) }
 
-// Room is one room at work: its fold, and who is connected to it.
-type Room struct {
+// room is one room at work: its fold, and who is connected to it.
+type room struct {
 	id    string
 	house *House
 	turn  chan struct{} // holds one token; its taker may append
@@ -64,7 +63,7 @@ type Room struct {
 
 // enter returns the room caught up with its log. The caller must call leave
 // when it is done. A room nobody ever opened is refused as not found.
-func (h *House) enter(ctx context.Context, id string) (r *Room, leave func(), err error) {
+func (h *House) enter(ctx context.Context, id string) (r *room, leave func(), err error) {
 	r = h.hold(id)
 	leave = func() { h.release(r) }
 	if err := r.reach(ctx); err != nil {
@@ -79,7 +78,7 @@ func (h *House) enter(ctx context.Context, id string) (r *Room, leave func(), er
 }
 
 // purged reports whether the room's record was deleted under its users.
-func (r *Room) purged() bool {
+func (r *room) purged() bool {
 	select {
 	case <-r.gone:
 		return true
@@ -88,12 +87,12 @@ func (r *Room) purged() bool {
 	}
 }
 
-func (h *House) hold(id string) *Room {
+func (h *House) hold(id string) *room {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rooms[id]
 	if r == nil {
-		r = &Room{id: id, house: h, turn: make(chan struct{}, 1), news: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}, gone: make(chan struct{})}
+		r = &room{id: id, house: h, turn: make(chan struct{}, 1), news: make(chan struct{}, 1), state: newState(), sockets: map[string]int{}, gone: make(chan struct{})}
 		h.rooms[id] = r
 	}
 	r.uses++
@@ -102,7 +101,7 @@ func (h *House) hold(id string) *Room {
 
 // release lets go of r. Unused rooms beyond what is kept are dropped, the
 // longest unused first, and folded again when somebody comes.
-func (h *House) release(r *Room) {
+func (h *House) release(r *room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r.uses--
@@ -118,7 +117,7 @@ func (h *House) release(r *Room) {
 	h.bytes += weight - r.bytes
 	r.bytes = weight
 	for len(h.rooms) > keepFolded || h.bytes > keepBytes {
-		var oldest *Room
+		var oldest *room
 		for _, other := range h.rooms {
 			if other.uses == 0 && (oldest == nil || other.used.Before(oldest.used)) {
 				oldest = other
@@ -132,20 +131,20 @@ func (h *House) release(r *Room) {
 }
 
 // dropLocked forgets a folded room. The caller holds h.mu.
-func (h *House) dropLocked(r *Room) {
+func (h *House) dropLocked(r *room) {
 	h.bytes -= r.bytes
 	delete(h.rooms, r.id)
 }
 
 // weight is about how much memory the room's events take.
-func (r *Room) weight() int64 {
+func (r *room) weight() int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.state.bytes
 }
 
 // position is how far the room is folded.
-func (r *Room) position() int64 {
+func (r *room) position() int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.state.position
@@ -153,7 +152,7 @@ func (r *Room) position() int64 {
 
 // look runs f on the folded state. F must not block, and must not keep
 // anything that a later record changes.
-func (r *Room) look(f func(s *state, now int64)) {
+func (r *room) look(f func(s *state, now int64)) {
 	now := r.house.now().UnixMilli()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -161,15 +160,15 @@ func (r *Room) look(f func(s *state, now int64)) {
 }
 
 // reach folds in whatever the log has that the room does not.
-func (r *Room) reach(ctx context.Context) error {
+func (r *room) reach(ctx context.Context) error {
 	const page = 512
 	for {
 		entries, err := r.house.log.Read(ctx, r.id, r.position(), page)
 		if err != nil {
-			return fmt.Errorf("read room: %w", err)
+			return fmt.Errorf("read room %s: %w", r.id, err)
 		}
 		if err := r.fold(entries); err != nil {
-			return err
+			return fmt.Errorf("read room %s: %w", r.id, err)
 		}
 		if len(entries) < page {
 			return nil
@@ -179,7 +178,7 @@ func (r *Room) reach(ctx context.Context) error {
 
 // reachTo folds in the log up to a position it is known to have. Of many who
 // were woken by the same entry, one reads it.
-func (r *Room) reachTo(ctx context.Context, position int64) error {
+func (r *room) reachTo(ctx context.Context, position int64) error {
 	if r.position() >= position {
 		return nil
 	}
@@ -197,7 +196,7 @@ func (r *Room) reachTo(ctx context.Context, position int64) error {
 
 // fold applies entries that follow the state; another goroutine may have
 // applied some already.
-func (r *Room) fold(entries []journal.Entry) error {
+func (r *room) fold(entries []journal.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -221,7 +220,7 @@ type decision func(s *state, now int64) (*record, error)
 
 // change decides and appends, one caller at a time. When somebody else
 // appended in between, as another hub on the same log may, it decides again.
-func (r *Room) change(ctx context.Context, decide decision) error {
+func (r *room) change(ctx context.Context, decide decision) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -260,7 +259,7 @@ func (r *Room) change(ctx context.Context, decide decision) error {
 }
 
 // append stores rec after position and folds it in.
-func (r *Room) append(ctx context.Context, position int64, rec *record) error {
+func (r *room) append(ctx context.Context, position int64, rec *record) error {
 	body, err := encode(rec)
 	if err != nil {
 		return err
@@ -273,7 +272,7 @@ func (r *Room) append(ctx context.Context, position int64, rec *record) error {
 		if errors.Is(err, journal.ErrConflict) {
 			return err
 		}
-		return fmt.Errorf("store in room: %w", err)
+		return fmt.Errorf("store in room %s: %w", r.id, err)
 	}
 	return r.fold([]journal.Entry{{Position: position + 1, Body: body}})
 }

@@ -25,7 +25,7 @@ func newHouse(t *testing.T) *room.House {
 			t.Error(err)
 		}
 	})
-	return room.NewHouse(db, time.Now, func(string) error { return nil }, slog.New(slog.DiscardHandler))
+	return room.NewHouse(db, time.Now, func(string) error { return nil })
 }
 
 func startPair(t *testing.T, h *room.House, who account.Identity) room.Ticket {

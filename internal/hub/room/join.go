@@ -118,7 +118,7 @@ func (h *House) Join(ctx context.Context, who account.Identity, id, role string,
 }
 
 // seat records m taking a seat, and everything that follows from it.
-func (r *Room) seat(s *state, who account.Identity, m *member, now int64) (*record, error) {
+func (r *room) seat(s *state, who account.Identity, m *member, now int64) (*record, error) {
 	rec := &record{At: now, Seat: m}
 	taken, seats := len(s.seated()), s.manifest().Seats()
 	var out *member
@@ -151,7 +151,7 @@ func (r *Room) seat(s *state, who account.Identity, m *member, now int64) (*reco
 
 // leavesRoom reports whether a full room would still have a seat to reclaim,
 // besides the one that is being reclaimed.
-func (r *Room) leavesRoom(s *state, out *member, now int64) bool {
+func (r *room) leavesRoom(s *state, out *member, now int64) bool {
 	for _, m := range s.seated() {
 		if m != out && r.presence(m, now) == Stale {
 			return true
@@ -160,7 +160,7 @@ func (r *Room) leavesRoom(s *state, out *member, now int64) bool {
 	return false
 }
 
-func (r *Room) welcome(s *state, seat string, now int64) Joined {
+func (r *room) welcome(s *state, seat string, now int64) Joined {
 	m := s.member(seat)
 	j := Joined{
 		SessionID: r.id, MemberID: seat, Cursor: s.joinedCursor(seat), Members: r.roster(s.members, now),

@@ -13,7 +13,7 @@ import (
 // when their room is purged.
 const (
 	markCode   = "code"   // join code
-	markSeat   = "seat"   // user id, while seated
+	markSeat   = "seat"   // user id, while seated in a room that is not closed; the body is createdIt or nil
 	markEver   = "ever"   // user id, for good
 	markOrg    = "org"    // organization the room was started in
 	markOpen   = "open"   // every room that is not closed
@@ -23,15 +23,15 @@ const (
 	markAudit  = "audit"  // organization; the body is the row
 )
 
+// createdIt is in the seat mark of whoever created the room.
+var createdIt = []byte("creator")
+
 // marks says how the room is to be found after rec.
-func (r *Room) marks(rec *record) ([]journal.Mark, error) {
+func (r *room) marks(rec *record) ([]journal.Mark, error) {
 	var marks []journal.Mark
 	r.look(func(s *state, _ int64) {
 		marks = append(marks, openingMarks(rec)...)
-		if m := rec.Seat; m != nil {
-			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true}, journal.Mark{Space: markSeat, Key: m.User},
-				journal.Mark{Space: markEver, Key: m.User, Drop: true}, journal.Mark{Space: markEver, Key: m.User})
-		}
+		marks = append(marks, seatMarks(s, rec)...)
 		marks = append(marks, departureMarks(s, rec)...)
 		if rec.Blob != nil {
 			marks = append(marks, journal.Mark{Space: markBlob, Key: rec.Blob.ID})
@@ -79,25 +79,48 @@ func openingMarks(rec *record) []journal.Mark {
 	return marks
 }
 
-// departureMarks drops the seat marks of people who hold no other seat.
+// seatMarks are those of somebody who takes a seat. Earlier ones of the same
+// person give way, so that the newest seat is found first.
+func seatMarks(s *state, rec *record) []journal.Mark {
+	if rec.Seat == nil {
+		return nil
+	}
+	user := rec.Seat.User
+	seat := journal.Mark{Space: markSeat, Key: user}
+	if rec.Open != nil || user == s.charter.Creator {
+		seat.Body = createdIt
+	}
+	return []journal.Mark{
+		{Space: markSeat, Key: user, Drop: true},
+		seat,
+		{Space: markEver, Key: user, Drop: true},
+		{Space: markEver, Key: user},
+	}
+}
+
+// departureMarks drops the seat marks of people who hold no other seat, and of
+// everybody when the room is closed.
 func departureMarks(s *state, rec *record) []journal.Mark {
 	gone := map[string]bool{}
 	for _, d := range rec.Depart {
 		gone[d.Member] = true
 	}
-	still := map[string]bool{}
+	var leaving []string
+	staying := map[string]bool{}
 	if rec.Seat != nil {
-		still[rec.Seat.User] = true
+		staying[rec.Seat.User] = true
 	}
 	for _, m := range s.seated() {
-		if !gone[m.ID] {
-			still[m.User] = true
+		if gone[m.ID] || rec.Status == StatusClosed {
+			leaving = append(leaving, m.User)
+		} else {
+			staying[m.User] = true
 		}
 	}
 	var marks []journal.Mark
-	for _, d := range rec.Depart {
-		if m := s.member(d.Member); m != nil && !still[m.User] {
-			marks = append(marks, journal.Mark{Space: markSeat, Key: m.User, Drop: true})
+	for _, user := range leaving {
+		if !staying[user] {
+			marks = append(marks, journal.Mark{Space: markSeat, Key: user, Drop: true})
 		}
 	}
 	return marks

@@ -65,7 +65,7 @@ func newModel(t *rapid.T, log journal.Journal) *model {
 		m.people = append(m.people, person(n))
 	}
 	discard := func(string) error { return nil }
-	m.house = room.NewHouse(log, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
+	m.house = room.NewHouse(log, func() time.Time { return m.now }, discard)
 	swarm, _ := manifest.Builtin("swarm")
 	swarm.Room = "r"
 	ticket, err := m.house.Start(t.Context(), m.people[0], room.Opening{
@@ -315,7 +315,7 @@ func walk(t *rapid.T, log journal.Journal) {
 		"thaw":   m.thaw,
 		"fold anew": func(*rapid.T) {
 			discard := func(string) error { return nil }
-			m.house = room.NewHouse(log, func() time.Time { return m.now }, discard, slog.New(slog.DiscardHandler))
+			m.house = room.NewHouse(log, func() time.Time { return m.now }, discard)
 		},
 	})
 }

@@ -20,7 +20,7 @@ type Page struct {
 // follow it, own ones included. Reading counts as nothing. See protocol.md 5.3.
 func (h *House) Events(ctx context.Context, who account.Identity, id string, after int64) (Page, error) {
 	p := Page{Events: []bellman.Envelope[bellman.Event]{}, Cursor: max(after, 0)}
-	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *Room, _ int64) error {
+	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *room, _ int64) error {
 		end := s.last()
 		if len(mine) > 0 {
 			if cut := cutOf(mine); cut > 0 {
@@ -46,7 +46,7 @@ func (h *House) Events(ctx context.Context, who account.Identity, id string, aft
 // lookAs runs f for somebody who holds or held a seat in the room, or who
 // administers the organization of a closed one; mine may be empty then.
 // Strangers and unknown rooms get one answer.
-func (h *House) lookAs(ctx context.Context, who account.Identity, id string, f func(s *state, mine []*member, r *Room, now int64) error) error {
+func (h *House) lookAs(ctx context.Context, who account.Identity, id string, f func(s *state, mine []*member, r *room, now int64) error) error {
 	r, leave, err := h.enter(ctx, id)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (h *House) lookAs(ctx context.Context, who account.Identity, id string, f f
 // Board returns the surface as one HTTP answer holds it.
 func (h *House) Board(ctx context.Context, who account.Identity, id string) (Surface, error) {
 	var board Surface
-	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *Room, _ int64) error {
+	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *room, _ int64) error {
 		cut := int64(0)
 		if len(mine) > 0 {
 			cut = cutOf(mine)
@@ -102,7 +102,7 @@ type View struct {
 // View describes a room to somebody who holds or held a seat in it.
 func (h *House) View(ctx context.Context, who account.Identity, id string) (View, error) {
 	var v View
-	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, r *Room, now int64) error {
+	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, r *room, now int64) error {
 		v = View{
 			ID: id, Status: s.status, Viewer: "member", Mine: s.charter.Creator == who.UserID,
 			Closed: s.closedTime(), Purge: s.purgeTime(),
@@ -166,7 +166,7 @@ func (h *House) Lines(ctx context.Context, who account.Identity, admin bool) (li
 	lines = []Line{}
 	for _, m := range marks {
 		r, leave, err := h.enter(ctx, m.Room)
-		if e := asRefusal(err); e != nil {
+		if asRefusal(err) != nil {
 			continue // Purged since it was found.
 		}
 		if err != nil {

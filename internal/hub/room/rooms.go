@@ -1,12 +1,14 @@
 package room
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/account"
+	"bellman.sh/desktop/internal/hub/journal"
 	"bellman.sh/desktop/internal/hub/manifest"
 )
 
@@ -66,35 +68,30 @@ func (h *House) Rooms(ctx context.Context, who account.Identity) ([]Listed, erro
 	if err != nil {
 		return nil, err
 	}
-	created, joined := []Listed{}, []Listed{}
+	slices.SortStableFunc(marks, func(a, b journal.Mark) int { return bytes.Compare(b.Body, a.Body) })
+	rooms := []Listed{}
 	for _, m := range marks {
-		if len(created) >= maxRooms {
+		if len(rooms) == maxRooms {
 			break
 		}
 		r, leave, err := h.enter(ctx, m.Room)
-		if e := asRefusal(err); e != nil {
+		if asRefusal(err) != nil {
 			continue // Purged since it was found.
 		}
 		if err != nil {
 			return nil, err
 		}
 		r.look(func(s *state, now int64) {
-			l, ok := r.listed(s, who, now)
-			switch {
-			case !ok:
-			case s.charter.Creator == who.UserID:
-				created = append(created, l)
-			default:
-				joined = append(joined, l)
+			if l, ok := r.listed(s, who, now); ok {
+				rooms = append(rooms, l)
 			}
 		})
 		leave()
 	}
-	all := append(created, joined...)
-	return all[:min(len(all), maxRooms)], nil
+	return rooms, nil
 }
 
-func (r *Room) listed(s *state, who account.Identity, now int64) (Listed, bool) {
+func (r *room) listed(s *state, who account.Identity, now int64) (Listed, bool) {
 	var me *member
 	for _, m := range s.handles(who.UserID) {
 		if m.left == 0 {

@@ -28,7 +28,7 @@ func newHandle(s *state) string {
 }
 
 // presence of m at now. An open socket of the same person vouches for it.
-func (r *Room) presence(m *member, now int64) string {
+func (r *room) presence(m *member, now int64) string {
 	switch {
 	case m.left != 0:
 		return Departed
@@ -38,7 +38,7 @@ func (r *Room) presence(m *member, now int64) string {
 	return Stale
 }
 
-func (r *Room) roster(members []*member, now int64) []PublicMember {
+func (r *room) roster(members []*member, now int64) []PublicMember {
 	list := make([]PublicMember, len(members))
 	for i, m := range members {
 		list[i] = PublicMember{StoredMember: m.stored(), Presence: r.presence(m, now)}
@@ -47,7 +47,7 @@ func (r *Room) roster(members []*member, now int64) []PublicMember {
 }
 
 // presentCount is how many seats are held by somebody who is there.
-func (r *Room) presentCount(s *state, now int64) int {
+func (r *room) presentCount(s *state, now int64) int {
 	n := 0
 	for _, m := range s.seated() {
 		if r.presence(m, now) == Present {
@@ -58,7 +58,7 @@ func (r *Room) presentCount(s *state, now int64) int {
 }
 
 // reclaimable is the stale member that has been quiet longest, or nil.
-func (r *Room) reclaimable(s *state, now int64) *member {
+func (r *room) reclaimable(s *state, now int64) *member {
 	var longest *member
 	for _, m := range s.seated() {
 		if r.presence(m, now) == Stale && (longest == nil || m.seen < longest.seen) {

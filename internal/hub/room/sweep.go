@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,27 +14,28 @@ import (
 const abandonedAfter = 90 * 24 * time.Hour
 
 // Sweep closes abandoned rooms, removes the blobs that closed rooms no longer
-// show, and deletes the records whose time has passed. See protocol.md 4.6.
+// show, and deletes the records whose time has passed. A room that fails keeps
+// no other waiting; its error is among those returned. See protocol.md 4.6.
 func (h *House) Sweep(ctx context.Context) error {
-	open, err := h.log.Find(ctx, markOpen, "", 0)
+	return errors.Join(h.sweepEach(ctx, markOpen, h.sweepOpen), h.sweepEach(ctx, markClosed, h.sweepClosed))
+}
+
+// sweepEach sweeps every room that has a mark.
+func (h *House) sweepEach(ctx context.Context, space string, sweep func(ctx context.Context, id string) error) error {
+	marks, err := h.log.Find(ctx, space, "", 0)
 	if err != nil {
 		return err
 	}
-	for _, m := range open {
-		if err := h.sweepOpen(ctx, m.Room); err != nil {
-			return err
+	var errs []error
+	for _, m := range marks {
+		if err := sweep(ctx, m.Room); err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	closed, err := h.log.Find(ctx, markClosed, "", 0)
-	if err != nil {
-		return err
-	}
-	for _, m := range closed {
-		if err := h.sweepClosed(ctx, m.Room); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (h *House) sweepOpen(ctx context.Context, id string) error {
@@ -82,7 +84,7 @@ func (h *House) sweepClosed(ctx context.Context, id string) error {
 
 // dropBlobs removes the files no item of a closed room names. They are
 // forgotten first: a file without a record is only lost space.
-func (r *Room) dropBlobs(ctx context.Context) error {
+func (r *room) dropBlobs(ctx context.Context) error {
 	var dropped []string
 	err := r.change(ctx, func(s *state, now int64) (*record, error) {
 		dropped = nil
@@ -105,7 +107,7 @@ func (r *Room) dropBlobs(ctx context.Context) error {
 	return r.discard(dropped)
 }
 
-func (r *Room) discard(blobs []string) error {
+func (r *room) discard(blobs []string) error {
 	for _, id := range blobs {
 		if err := r.house.discard(id); err != nil {
 			return fmt.Errorf("discard blob: %w", err)
@@ -115,7 +117,7 @@ func (r *Room) discard(blobs []string) error {
 }
 
 // purge deletes a closed room's record and files. Its audit rows stay.
-func (r *Room) purge(ctx context.Context, who account.Identity, action string) error {
+func (r *room) purge(ctx context.Context, who account.Identity, action string) error {
 	var blobs []string
 	err := r.change(ctx, func(s *state, now int64) (*record, error) {
 		blobs = nil
@@ -138,7 +140,7 @@ func (r *Room) purge(ctx context.Context, who account.Identity, action string) e
 
 // evict takes a purged room out of the house, so that whoever comes next
 // finds nothing.
-func (h *House) evict(r *Room) {
+func (h *House) evict(r *room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.rooms[r.id] == r {
@@ -205,7 +207,7 @@ func (h *House) Verify(ctx context.Context, blob func(b Blob) error) (int, error
 		}
 		for _, m := range marks {
 			if err := h.verifyRoom(ctx, m.Room, blob); err != nil {
-				return rooms, fmt.Errorf("room %s: %w", m.Room, err)
+				return rooms, err
 			}
 			rooms++
 		}
@@ -215,6 +217,9 @@ func (h *House) Verify(ctx context.Context, blob func(b Blob) error) (int, error
 
 func (h *House) verifyRoom(ctx context.Context, id string, blob func(b Blob) error) error {
 	r, leave, err := h.enter(ctx, id)
+	if asRefusal(err) != nil {
+		return fmt.Errorf("room %s has no log", id)
+	}
 	if err != nil {
 		return err
 	}
@@ -223,7 +228,7 @@ func (h *House) verifyRoom(ctx context.Context, id string, blob func(b Blob) err
 	r.look(func(s *state, _ int64) {
 		for i, e := range s.events {
 			if e.Cursor != int64(i)+1 {
-				err = fmt.Errorf("event %d has cursor %d", i+1, e.Cursor)
+				err = fmt.Errorf("room %s: event %d has cursor %d", id, i+1, e.Cursor)
 				return
 			}
 		}
@@ -236,7 +241,7 @@ func (h *House) verifyRoom(ctx context.Context, id string, blob func(b Blob) err
 	}
 	for _, b := range blobs {
 		if err := blob(b); err != nil {
-			return err
+			return fmt.Errorf("room %s: %w", id, err)
 		}
 	}
 	return nil

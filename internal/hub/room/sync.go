@@ -106,7 +106,7 @@ func (h *House) waiting(ctx context.Context, d time.Duration) (context.Context, 
 
 // heard notes that the caller is present, when that is worth a record, and
 // refuses a handle that is not the caller's.
-func (r *Room) heard(ctx context.Context, who account.Identity, handle string) error {
+func (r *room) heard(ctx context.Context, who account.Identity, handle string) error {
 	var err error
 	due := false
 	note := func(s *state, now int64) (*record, error) {
