@@ -83,13 +83,14 @@ func (s *serving) check() error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("--listen %q: the port is not a number from 0 to 65535", s.listen)
 	}
+	ip, err := netip.ParseAddr(host)
+	loopback := host == "localhost" || err == nil && ip.IsLoopback()
+	others := !loopback || s.behindProxy
 	if s.publicURL != "" {
-		if err := hub.CheckPublicURL(s.publicURL); err != nil {
+		if err := hub.CheckPublicURL(s.publicURL, others); err != nil {
 			return fmt.Errorf("--public-url: %w", err)
 		}
 	}
-	ip, err := netip.ParseAddr(host)
-	loopback := host == "localhost" || err == nil && ip.IsLoopback()
 	switch {
 	case (s.cert == "") != (s.key == ""):
 		return errors.New("--tls-cert and --tls-key go together")
@@ -97,9 +98,9 @@ func (s *serving) check() error {
 		return errors.New("--insecure-behind-proxy is for a hub without --tls-cert")
 	case !loopback && s.cert == "" && !s.behindProxy:
 		return fmt.Errorf("--listen %q is not a loopback address: give --tls-cert and --tls-key, or --insecure-behind-proxy", s.listen)
-	case (!loopback || s.behindProxy) && s.publicURL == "":
+	case others && s.publicURL == "":
 		return errors.New("a hub that others reach needs --public-url")
-	case (!loopback || s.behindProxy) && s.devKeys:
+	case others && s.devKeys:
 		return errors.New("--dev-keys is for loopback only")
 	case (s.issuer == "") != (s.clientID == "") || (s.issuer == "") != (s.secretFile == ""):
 		return errors.New("--oidc-issuer, --oidc-client-id and --oidc-client-secret-file go together")
@@ -163,16 +164,23 @@ func (s *serving) run(ctx context.Context, c console, logger *slog.Logger) (err 
 			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		})
 	}
-	server := &http.Server{
-		Handler:           h.Handler(base),
+	server := newServer(h.Handler(base), logger)
+	_, _ = fmt.Fprintf(c.errOut, "bellman-hub: listening on %s\n", base)
+	return serveUntil(ctx, server, listener, h)
+}
+
+// newServer returns a server on which nobody can hold a connection for long by
+// sending, reading or doing nothing. Whoever moves files asks for more time.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
+		WriteTimeout:      2 * time.Minute, // A long poll, and its answer over a slow line.
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
-	_, _ = fmt.Fprintf(c.errOut, "bellman-hub: listening on %s\n", base)
-	return serveUntil(ctx, server, listener, h)
 }
 
 // serveUntil serves until ctx ends, then lets what is being answered finish.

@@ -49,8 +49,10 @@ func (h *Hub) upload(w http.ResponseWriter, r *http.Request) {
 		h.writeError(w, r, err)
 		return
 	}
-	// A file takes as long as the line it comes over.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadPatience))
+	// A file takes as long as the line it comes over, and is answered after it.
+	line := http.NewResponseController(w)
+	_ = line.SetReadDeadline(time.Now().Add(uploadPatience))
+	_ = line.SetWriteDeadline(time.Now().Add(uploadPatience + time.Minute))
 	stored, err := h.blobs.Put(r.Context(), r.Body, length)
 	if errors.Is(err, blob.ErrLength) {
 		writeProblem(w, http.StatusBadRequest, "invalid_request", "the body is not as long as Content-Length says")

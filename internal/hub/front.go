@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -20,10 +21,18 @@ type front struct {
 }
 
 // CheckPublicURL reports why base cannot be Config.PublicURL: it is not an
-// origin, a scheme and a host with nothing behind them.
-func CheckPublicURL(base string) error {
-	_, err := newFront(base)
-	return err
+// origin, a scheme and a host with nothing behind them, or it is a name for
+// this machine while others reach the hub. What is open to whoever is on this
+// machine would be open to them.
+func CheckPublicURL(base string, others bool) error {
+	f, err := newFront(base)
+	if err != nil {
+		return err
+	}
+	if others && f.loopback {
+		return fmt.Errorf("public URL %q is this machine's name for itself, and others reach the hub", base)
+	}
+	return nil
 }
 
 func newFront(base string) (*front, error) {
@@ -32,14 +41,23 @@ func newFront(base string) (*front, error) {
 		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 		return nil, fmt.Errorf("public URL %q is not an origin such as https://bellman.example.com", base)
 	}
-	f := &front{scheme: u.Scheme, hosts: map[string]bool{strings.ToLower(u.Host): true}}
-	if f.loopback = isLoopback(u.Hostname()); f.loopback {
-		port := u.Port()
+	f := &front{scheme: u.Scheme, loopback: isLoopback(u.Hostname())}
+	f.hosts = map[string]bool{f.plain(u.Host): true}
+	if f.loopback {
+		port := cmp.Or(u.Port(), defaultPorts[f.scheme])
 		for _, name := range []string{"127.0.0.1", "localhost", "::1"} {
-			f.hosts[net.JoinHostPort(name, port)] = true
+			f.hosts[f.plain(net.JoinHostPort(name, port))] = true
 		}
 	}
 	return f, nil
+}
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
+
+// plain writes a host as browsers do: in lower case, without the port that
+// the scheme implies.
+func (f *front) plain(host string) string {
+	return strings.TrimSuffix(strings.ToLower(host), ":"+defaultPorts[f.scheme])
 }
 
 // isLoopback reports whether a host name can only mean this machine.
@@ -64,7 +82,7 @@ func originOf(ctx context.Context) string {
 // of another origin sent. Rooms that are public may be read from any page.
 func (f *front) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := strings.ToLower(r.Host)
+		host := f.plain(r.Host)
 		if !f.hosts[host] {
 			http.Error(w, "this hub is not reached by that name", http.StatusMisdirectedRequest)
 			return

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -87,16 +88,51 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
+// A port that the scheme implies may be said or left out, in the public URL
+// and by the client; it is one origin all the same.
+func TestDefaultPort(t *testing.T) {
+	for public, hosts := range map[string]map[string]int{
+		"https://bell.example.com:443": {"bell.example.com": 200, "bell.example.com:443": 200, "bell.example.com:80": 421},
+		"https://bell.example.com":     {"bell.example.com": 200, "Bell.example.com:443": 200, "bell.example.com:8443": 421},
+		"http://localhost":             {"localhost:80": 200, "127.0.0.1": 200, "[::1]": 200, "[::1]:80": 200, "localhost:443": 421},
+	} {
+		s := hubtest.Start(t, func(c *hub.Config) { c.PublicURL = public })
+		for host, want := range hosts {
+			response, body := do(t, s, http.MethodGet, "/.well-known/oauth-authorization-server", "", map[string]string{"Host": host})
+			if response.StatusCode != want || want == 200 && (strings.Contains(body, ":443") || strings.Contains(body, ":80")) {
+				t.Errorf("%s as %s: %d %.80s, want %d and no port", public, host, response.StatusCode, body, want)
+			}
+		}
+	}
+}
+
 // Registrations are counted by the address the proxy saw, twenty an hour, and
 // a refused redirect spends none of them.
 func TestRegistrationsAreLimited(t *testing.T) {
 	s := hubtest.Start(t, func(c *hub.Config) { c.PublicURL, c.BehindProxy = "https://bell.example.com", true })
+	forged := 0
 	try := func(address, redirect string) int {
 		t.Helper()
-		response, _ := do(t, s, http.MethodPost, "/register", `{"redirect_uris":["`+redirect+`"]}`, map[string]string{
-			// What stands before the last address, the client could have written.
-			"Host": "bell.example.com", "X-Forwarded-For": "203.0.113." + itoa(s.Clock.Now().UnixNano()%250) + ", " + address,
-		})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/register", strings.NewReader(`{"redirect_uris":["`+redirect+`"]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = "bell.example.com"
+		// What stands before the last address, the client could have written,
+		// also in a line of its own: some proxies add one below it.
+		forged++
+		client := fmt.Sprintf("203.0.113.%d", forged)
+		if forged%2 == 0 {
+			request.Header.Add("X-Forwarded-For", client+", "+address)
+		} else {
+			request.Header.Add("X-Forwarded-For", client)
+			request.Header.Add("X-Forwarded-For", address)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
 		return response.StatusCode
 	}
 	if got := try("198.51.100.1", "http://example.com/"); got != http.StatusBadRequest {
@@ -112,6 +148,17 @@ func TestRegistrationsAreLimited(t *testing.T) {
 	}
 	if got := try("198.51.100.2", callback); got != http.StatusCreated {
 		t.Errorf("another address: %d", got)
+	}
+	for i := range 20 {
+		if got := try(fmt.Sprintf("2001:db8:0:1::%x", i), callback); got != http.StatusCreated {
+			t.Fatalf("registration %d of a network: %d", i+1, got)
+		}
+	}
+	if got := try("2001:db8:0:1:ffff::1", callback); got != http.StatusTooManyRequests {
+		t.Errorf("another address of the same network: %d, want 429", got)
+	}
+	if got := try("2001:db8:0:2::1", callback); got != http.StatusCreated {
+		t.Errorf("another network: %d", got)
 	}
 	s.Clock.Advance(time.Hour)
 	if got := try("198.51.100.1", callback); got != http.StatusCreated {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/netip"
@@ -69,19 +70,26 @@ func (l *limiter) forget(now time.Time) {
 }
 
 // address is where a request came from. Behind a proxy it is what the proxy
-// appended; anything before that the client could have written.
+// appended, in the last line of the header: anything before that the client
+// could have written. Of an IPv6 address it is the network, for who has one
+// address of a network has all of them.
 func (h *Hub) address(r *http.Request) string {
-	if h.config.BehindProxy {
-		hops := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
-		if last := strings.TrimSpace(hops[len(hops)-1]); last != "" {
-			return last
-		}
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		address = r.RemoteAddr
 	}
-	return host
+	if lines := r.Header.Values("X-Forwarded-For"); h.config.BehindProxy && len(lines) > 0 {
+		hops := strings.Split(lines[len(lines)-1], ",")
+		address = cmp.Or(strings.TrimSpace(hops[len(hops)-1]), address)
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap(); ip.Is4() || ip.IsLoopback() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 }
 
 // limit refuses requests beyond the rate.

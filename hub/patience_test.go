@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// pipes is a listener for connections within the process, whose deadlines
+// follow the clock of the bubble.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
+
+// Whoever stops sending its request, or reading its answer, loses the
+// connection: else a few thousand such peers would hold all there are.
+func TestIdlersAreLetGo(t *testing.T) {
+	const head = "GET / HTTP/1.1\r\nHost: x\r\n"
+	for name, request := range map[string]string{
+		"a slow header": head,
+		"a slow body":   "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nshort",
+		"no reading":    head + "\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				written := make(chan error, 1)
+				handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, err := io.Copy(io.Discard, r.Body)
+					for err == nil {
+						_, err = w.Write(make([]byte, 64<<10))
+					}
+					written <- err
+				})
+				listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				server := newServer(handler, slog.New(slog.DiscardHandler))
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(listener) }()
+				here, there := net.Pipe()
+				listener.conns <- there
+				if _, err := io.WriteString(here, request); err != nil {
+					t.Fatal(err)
+				}
+				if name != "a slow header" { // Which no handler ever sees.
+					if err := <-written; !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Errorf("the handler ended with %v, want a deadline", err)
+					}
+				}
+				if _, err := io.Copy(io.Discard, here); err != nil {
+					t.Errorf("the connection ended with %v", err)
+				}
+				_ = listener.Close()
+				<-served
+			})
+		})
+	}
+}
