@@ -45,6 +45,7 @@ type Bridge struct {
 	cfg       Config
 	catalogue *catalogue
 	mcp       *server.MCPServer
+	noting    noting
 
 	mu      sync.Mutex
 	closed  bool
@@ -100,18 +101,6 @@ type Answer struct {
 	Result  json.RawMessage
 	Error   *remote.RPCError
 	Receipt Receipt
-}
-
-// Receipt is told what becomes of a reply: Leaving right before the first byte
-// goes out, which must not block; then Written, or Lost (left is true when part
-// of it may have gone out); after Written perhaps Recalled, when the host turned
-// out not to have read it. An error is for the log: what could not be noted is
-// noted later, or events come again.
-type Receipt struct {
-	Leaving  func()
-	Written  func(ctx context.Context) error
-	Lost     func(ctx context.Context, left bool) error
-	Recalled func(ctx context.Context) error
 }
 
 // Handle answers one request. It may be called from many goroutines at once

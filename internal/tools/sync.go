@@ -160,7 +160,7 @@ func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
 	if y.note == nil {
 		y.note = b.beginSync(noteCtx, o, y.m) // the sign-in came in the middle of this call
 	}
-	answer.Receipt = Receipt{
+	answer.Receipt = b.noting.over(Receipt{
 		Written: func(ctx context.Context) error {
 			var err error
 			if y.note != nil {
@@ -172,7 +172,7 @@ func (b *Bridge) handOver(ctx context.Context, y reading, r *reply) Answer {
 			return err
 		},
 		Lost: func(context.Context, bool) error { y.drop(); return nil },
-	}
+	})
 	return answer
 }
 
@@ -186,7 +186,7 @@ func (b *Bridge) firstReading(ctx context.Context, o own, y reading, p page) Rec
 		from, ok = b.inLog(ctx, y.m, from)
 		to = from
 	}
-	return Receipt{
+	return b.noting.over(Receipt{
 		Written: func(ctx context.Context) error {
 			if !ok {
 				y.drop()
@@ -207,7 +207,7 @@ func (b *Bridge) firstReading(ctx context.Context, o own, y reading, p page) Rec
 			_, err := o.Touch(ctx, o.id, y.m, from)
 			return err
 		},
-	}
+	})
 }
 
 // inLog returns since if the room's log reaches it. The service only echoes a
@@ -240,6 +240,7 @@ func (b *Bridge) outage(ctx context.Context, y reading, a Answer) Answer {
 	if a.Error != nil || !known || y.m.Room == "" {
 		return a
 	}
+	b.noting.wait(ctx)
 	p, err := o.Pending(ctx, o.id, queue.Filter{Room: y.m.Room})
 	if err != nil {
 		return a
@@ -267,6 +268,7 @@ func (b *Bridge) notice(ctx context.Context, who person, r *reply) {
 	if !known {
 		return
 	}
+	b.noting.wait(ctx)
 	p, err := o.Pending(ctx, o.id, queue.Filter{})
 	if err != nil || p.Interrupting == 0 {
 		return

@@ -70,6 +70,7 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 	if err != nil {
 		return failure("the event queue cannot be used: %s. bellman_sync still reads the rooms.", explain(err))
 	}
+	b.noting.wait(ctx)
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	batch, err := q.Await(waitCtx, who.id, filter, queue.Limit{Events: maxWaitEvents, Bytes: maxWaitBytes})
@@ -82,7 +83,7 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 	if b.person() != who {
 		return b.takeBack(ctx, q, batch)
 	}
-	return deliver(q, batch)
+	return b.deliver(q, batch)
 }
 
 func nothingFor(why string) Answer {
@@ -126,7 +127,7 @@ func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) 
 	return queue.Filter{Room: a.SessionID, Member: a.MemberID}, time.Duration(seconds * float64(time.Second)), nil
 }
 
-func deliver(q *queue.Queue, batch queue.Batch) Answer {
+func (b *Bridge) deliver(q *queue.Queue, batch queue.Batch) Answer {
 	res := waitResult{Count: len(batch.Deliveries), Events: []waitEvent{}, Remaining: batch.Remaining, Next: []waitNext{}}
 	for _, d := range batch.Deliveries {
 		res.Events = append(res.Events, asWaitEvent(d))
@@ -148,12 +149,12 @@ func deliver(q *queue.Queue, batch queue.Batch) Answer {
 		return answer
 	}
 	token := batch.Token
-	answer.Receipt = Receipt{
+	answer.Receipt = b.noting.over(Receipt{
 		Leaving:  func() { q.Sent(token) },
 		Written:  func(ctx context.Context) error { return q.Ack(ctx, token) },
 		Lost:     func(ctx context.Context, left bool) error { return q.Release(ctx, token, left) },
 		Recalled: func(ctx context.Context) error { return q.Recall(ctx, token) },
-	}
+	})
 	return answer
 }
 
