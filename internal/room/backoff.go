@@ -52,7 +52,7 @@ func (t *trouble) note(what verdict, err error) pause {
 	case noCredential:
 		t.signedOut++
 		p.rest = spread(doubled(credentialCheck, t.signedOut, degradedCap))
-	case askTheRoom:
+	case askTheRoom, notOffered:
 		t.failures = max(t.failures+1, degradedAfter)
 		p.rest = backoff(t.failures)
 	case transient:

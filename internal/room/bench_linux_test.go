@@ -2,6 +2,7 @@ package room_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,12 +19,13 @@ import (
 	"bellman.sh/desktop/internal/queue"
 )
 
-// meter is a service that accepts any room's socket, or poll where it offers
-// no socket, and counts those open.
+// meter is a service that accepts any room's socket and counts those open, or
+// where it offers none, holds polls and counts the rooms polled.
 type meter struct {
 	polled  bool
 	address string
 	open    atomic.Int64
+	asked   sync.Map // rooms that were polled
 	server  *http.Server
 	done    chan struct{}
 }
@@ -57,8 +60,9 @@ func (m *meter) serve(w http.ResponseWriter, r *http.Request) {
 		defer m.open.Add(-1)
 		recite(w, r, 0, "")
 	case poll:
-		m.open.Add(1)
-		defer m.open.Add(-1)
+		if _, again := m.asked.LoadOrStore(polledRoom(r), true); !again {
+			m.open.Add(1) // and stays: polls come and go
+		}
 		select {
 		case <-time.After(25 * time.Second):
 		case <-r.Context().Done():
@@ -69,11 +73,30 @@ func (m *meter) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stop drops every connection.
-func (m *meter) stop(tb testing.TB) {
+// polledRoom is the room a bellman_sync asks about.
+func polledRoom(r *http.Request) string {
+	var m struct {
+		Params struct {
+			Arguments struct {
+				Room string `json:"session_id"`
+			} `json:"arguments"`
+		} `json:"params"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&m)
+	return m.Params.Arguments.Room
+}
+
+// end ends every request, and with it every socket.
+func (m *meter) end(tb testing.TB) {
 	tb.Helper()
 	_ = m.server.Shutdown(context.WithoutCancel(tb.Context()))
 	<-m.done
+}
+
+// stop drops every socket.
+func (m *meter) stop(tb testing.TB) {
+	tb.Helper()
+	m.end(tb)
 	m.reach(tb, 0)
 }
 
@@ -134,9 +157,9 @@ func watchMany(b *testing.B, rooms int64, polled bool) {
 	b.ReportMetric((p.cpu(b)-before).Seconds()/10*100, "idle-cpu-%")
 	b.ReportMetric(p.resident(b), "MiB")
 	b.ReportMetric(p.goroutines(b), "goroutines")
-	if polled { // polls come and go: how many are held at a moment says no more
+	if polled {
 		_ = p.Kill()
-		m.stop(b)
+		m.end(b)
 		return
 	}
 	m.stop(b)

@@ -138,7 +138,8 @@ type verdict int
 
 const (
 	transient    verdict = iota // nothing: try again
-	askTheRoom                  // it may be over, or the socket may not be offered
+	notOffered                  // there is no socket to be had here: poll
+	askTheRoom                  // it may be over, or there may be no socket to be had
 	noCredential                // wait for one
 	unstored                    // the queue could not be written
 )
@@ -162,12 +163,13 @@ func judge(err error) verdict {
 	switch e.Status {
 	case 0, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return transient
+	case http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone:
+		return askTheRoom
 	}
 	if e.Status >= http.StatusInternalServerError {
 		return transient
 	}
-	// 403, 404, 409: of the room. 200, 3xx, 405, 426: no socket to be had here.
-	return askTheRoom
+	return notOffered // 200, 3xx, 405, 426 and the like
 }
 
 // report tells of a failure: in the log loudly only where a person can do

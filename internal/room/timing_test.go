@@ -314,3 +314,17 @@ func TestASleepMakesEverySocketProveItself(t *testing.T) {
 		})
 	}
 }
+
+// Where no socket is offered the polls begin at once, and are all that is
+// asked: the room is not looked at beside them.
+func TestWhereNoSocketIsOfferedPollsBeginAtOnce(t *testing.T) {
+	for _, code := range []int{http.StatusUpgradeRequired, http.StatusMethodNotAllowed, http.StatusOK, http.StatusFound, http.StatusBadRequest} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			s := &script{sync: held, socket: status(code)}
+			bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(20 * time.Second) })
+			if syncs := s.times(&s.syncs); len(syncs) != 1 || syncs[0] > time.Second {
+				t.Errorf("polled at %v within 20 s", syncs)
+			}
+		})
+	}
+}
