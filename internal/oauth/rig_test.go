@@ -95,16 +95,14 @@ func (r *rig) noSecrets(t *testing.T, place, text string) {
 	}
 }
 
-// removeState takes the state file away.
-func (r *rig) removeState(t *testing.T) {
+// statePath is where the state file of the rig's server is.
+func (r *rig) statePath(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(r.dir, "signin", "*", "state.json"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("state files: %v, %v", found, err)
 	}
-	if err := os.Remove(found[0]); err != nil {
-		t.Fatal(err)
-	}
+	return found[0]
 }
 
 // signIn signs in through the browser.

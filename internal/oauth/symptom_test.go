@@ -155,6 +155,7 @@ func TestARefreshDoesNotWaitForASignIn(t *testing.T) {
 // nor the end of the bridge for longer than its limit, and the pair is not
 // lost to the process.
 func TestAKeychainThatHangsOnWritingHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.store = &deafStore{sharedStore: &sharedStore{}}
 	s, err := oauth.New(r.config())
@@ -199,22 +200,25 @@ func (d *deafStore) Set(ctx context.Context, item []byte) error {
 }
 
 // A session lives longer than its first token: one that was read from the
-// store is refreshed like any other.
+// store is refreshed like any other, for as long as the bridge runs.
 func TestASessionOutlivesItsFirstToken(t *testing.T) {
-	r := newRig(t)
-	r.as.Set(func(s *oauthtest.Switches) { s.Lifetime = time.Second })
-	r.signIn(t, r.open(t))
-	s := r.open(t)
-	for range 2 {
-		tok := mustToken(t, s)
-		if got := r.call(t, tok); got != http.StatusOK {
-			t.Errorf("call: status %d", got)
+	inTime(t, 10*time.Minute, 10*time.Minute, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		end := time.Now().Add(10 * time.Minute)
+		last := mustToken(t, s)
+		for range 180 {
+			time.Sleep(time.Minute)
+			if got := mustToken(t, s); got != last {
+				last, end = got, time.Now().Add(10*time.Minute)
+			}
+			if !time.Now().Before(end) {
+				t.Fatalf("%s is sent although it is over", last)
+			}
 		}
-		eventually(t, "the token ends", func() bool { return r.call(t, tok) == http.StatusUnauthorized })
-	}
-	if n := len(r.browser.Opened()); n != 1 {
-		t.Errorf("browsers opened: %d", n)
-	}
+		if n := as.count(); n < 18 || n > 21 {
+			t.Errorf("asked %d times in three hours", n)
+		}
+	})
 }
 
 // Who is signed in is whom the token names, for every copy and after every

@@ -1,0 +1,316 @@
+package oauth_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bellman.sh/desktop/internal/oauth"
+)
+
+// issuer is a token endpoint in made-up time. It numbers the pairs it gives.
+type issuer struct {
+	mu       sync.Mutex
+	lifetime time.Duration
+	status   int // when not 200, what it answers
+	after    string
+	hold     chan struct{} // when set, an answer waits for it
+	asked    []time.Time
+	given    int
+}
+
+func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	i.mu.Lock()
+	i.asked = append(i.asked, time.Now())
+	i.given++
+	status, after, hold, n, lifetime := i.status, i.after, i.hold, i.given, i.lifetime
+	i.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if after != "" {
+		w.Header().Set("Retry-After", after)
+	}
+	if status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	fmt.Fprintf(w, `{"access_token":"access-%d","refresh_token":"refresh-%d","token_type":"Bearer","expires_in":%d}`, n, n, int(lifetime.Seconds()))
+}
+
+// set changes how it answers.
+func (i *issuer) set(change func(*issuer)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change(i)
+}
+
+func (i *issuer) count() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.asked)
+}
+
+// made is what a test in made-up time works with.
+type made struct {
+	*testing.T
+	*oauth.Session
+	*issuer
+
+	store *sharedStore
+}
+
+// inTime runs f in a time of its own, with a session whose stored access
+// token, access-0, has left seconds of ttl to live.
+func inTime(t *testing.T, ttl, left time.Duration, f func(made)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		item := fmt.Sprintf(`{"v":1,"gen":1,"iss":"https://login.example","res":"https://api.example/mcp","cid":"c","te":"https://login.example/token","rt":"refresh-0","at":"access-0","exp":%d,"ttl":%d}`,
+			time.Now().Add(left).Unix(), int(ttl.Seconds()))
+		store := &sharedStore{item: []byte(item)}
+		s, err := oauth.New(oauth.Config{
+			Server: "https://api.example/mcp", Dir: filepath.Join(t.TempDir(), "state"), Store: store, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := &issuer{lifetime: ttl}
+		s.AnswerWith(as)
+		f(made{t, s, as, store})
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// A server in trouble is asked after 1, 2, 4, 8, 16 and then every 30 seconds,
+// however often a token is wanted; once it has answered, the next trouble
+// begins anew.
+func TestAServerInTroubleIsAskedEverMoreSeldom(t *testing.T) {
+	inTime(t, 10*time.Minute, -time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		as.set(func(i *issuer) { i.status = 500 })
+		began := time.Now()
+		for time.Since(began) < 3*time.Minute {
+			if _, err := s.Token(t.Context()); err == nil || errors.Is(err, oauth.ErrSignInNeeded) {
+				t.Fatalf("Token: %v, want a passing error", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		var waits []time.Duration
+		for n := 1; n < len(as.asked); n++ {
+			waits = append(waits, as.asked[n].Sub(as.asked[n-1]).Round(time.Second))
+		}
+		want := []time.Duration{1, 2, 4, 8, 16, 30, 30, 30, 30}
+		if len(waits) != len(want) {
+			t.Fatalf("waits: %v, want %v seconds", waits, want)
+		}
+		for n, w := range want {
+			if waits[n] != w*time.Second {
+				t.Errorf("wait %d: %s, want %d s", n, waits[n], w)
+			}
+		}
+		as.set(func(i *issuer) { i.status = 0 })
+		time.Sleep(30 * time.Second)
+		tok := mustToken(t, s)
+		as.set(func(i *issuer) { i.status = 500 })
+		before := as.count()
+		for range 2 {
+			_, _ = s.Replace(t.Context(), tok)
+			time.Sleep(1100 * time.Millisecond)
+		}
+		if n := as.count() - before; n != 2 {
+			t.Errorf("asked %d times in the second trouble's first two seconds, want 2", n)
+		}
+	})
+}
+
+// A server that says when to come again is not asked before, unless it names a
+// time beyond reason.
+func TestRetryAfterIsHeeded(t *testing.T) {
+	for _, c := range []struct {
+		after string
+		wait  time.Duration
+	}{{"120", 2 * time.Minute}, {"86400", 5 * time.Minute}, {"-5", time.Second}, {"soon", time.Second}} {
+		t.Run(c.after, func(t *testing.T) {
+			inTime(t, 10*time.Minute, -time.Second, func(m made) {
+				t, s, as := m.T, m.Session, m.issuer
+				as.set(func(i *issuer) { i.status, i.after = 429, c.after })
+				_, _ = s.Token(t.Context())
+				time.Sleep(c.wait - 100*time.Millisecond)
+				_, _ = s.Token(t.Context())
+				if n := as.count(); n != 1 {
+					t.Errorf("asked %d times before it was time", n)
+				}
+				time.Sleep(200 * time.Millisecond)
+				_, _ = s.Token(t.Context())
+				if n := as.count(); n != 2 {
+					t.Errorf("asked %d times once it was time", n)
+				}
+			})
+		})
+	}
+}
+
+// A token is replaced before it ends: behind the callers while it still
+// works, before their eyes in its last moments; and not too early.
+func TestATokenIsReplacedBeforeItEnds(t *testing.T) {
+	inTime(t, 10*time.Minute, 10*time.Minute, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		time.Sleep(10*time.Minute - 81*time.Second)
+		if got := mustToken(t, s); got != "access-0" || as.count() != 0 {
+			t.Errorf("with 81 s left: %s, asked %d times", got, as.count())
+		}
+		hold := make(chan struct{})
+		as.set(func(i *issuer) { i.hold = hold })
+		time.Sleep(22 * time.Second)
+		for range 3 {
+			if got := mustToken(t, s); got != "access-0" {
+				t.Errorf("with 59 s left: %s, want not to wait", got)
+			}
+		}
+		synctest.Wait()
+		if n := as.count(); n != 1 {
+			t.Errorf("with 59 s left: asked %d times, want once", n)
+		}
+		close(hold)
+		synctest.Wait()
+		if got := mustToken(t, s); got != "access-1" {
+			t.Errorf("afterwards: %s", got)
+		}
+		as.set(func(i *issuer) { i.hold = nil })
+		time.Sleep(10*time.Minute - 5*time.Second)
+		if got := mustToken(t, s); got != "access-2" {
+			t.Errorf("in its last moments: %s, want a new one", got)
+		}
+	})
+}
+
+// A token that lives for seconds is not replaced at every call.
+func TestAShortLivedTokenIsUsed(t *testing.T) {
+	inTime(t, 30*time.Second, 30*time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		for range 19 {
+			if got := mustToken(t, s); got != "access-0" {
+				t.Fatalf("got %s", got)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := as.count(); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// While a server in trouble rests, a token that still works is used.
+func TestAWorkingTokenIsUsedWhileTheServerRests(t *testing.T) {
+	inTime(t, 10*time.Minute, 50*time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		as.set(func(i *issuer) { i.status, i.after = 503, "30" })
+		for range 35 {
+			if got := mustToken(t, s); got != "access-0" {
+				t.Fatalf("got %s", got)
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		if n := as.count(); n != 2 {
+			t.Errorf("asked %d times in 35 s, want twice", n)
+		}
+	})
+}
+
+// A service that refuses every fresh token is left alone for half a minute;
+// refreshes that nobody's refusal asked for do not count.
+func TestRefusedFreshTokensAreLeftAloneForAWhile(t *testing.T) {
+	inTime(t, 10*time.Minute, 10*time.Minute, func(m made) {
+		t, s := m.T, m.Session
+		tok := mustToken(t, s)
+		refuse := func() (n int) {
+			for range 10 {
+				next, err := s.Replace(t.Context(), tok)
+				if err != nil {
+					return n
+				}
+				tok = next
+				n++
+			}
+			return n
+		}
+		if n := refuse(); n != 3 {
+			t.Errorf("%d fresh tokens in a row, want 3", n)
+		}
+		time.Sleep(31 * time.Second)
+		if n := refuse(); n != 3 {
+			t.Errorf("%d fresh tokens in a row after a while, want 3", n)
+		}
+	})
+	inTime(t, 6*time.Second, 0, func(m made) {
+		t, s := m.T, m.Session
+		for range 5 {
+			mustToken(t, s)
+			time.Sleep(6 * time.Second)
+		}
+		tok := mustToken(t, s)
+		if _, err := s.Replace(t.Context(), tok); err != nil {
+			t.Errorf("Replace after ordinary refreshes: %v", err)
+		}
+	})
+}
+
+// A caller whose token was refused is not given the same one by a refresh that
+// began before the refusal.
+func TestARefreshUnderWayDoesNotBringTheRefusedToken(t *testing.T) {
+	inTime(t, 10*time.Minute, -time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		hold := make(chan struct{})
+		as.set(func(i *issuer) { i.hold = hold })
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = s.Token(t.Context()) })
+		synctest.Wait()
+		wg.Go(func() {
+			if got, err := s.Replace(t.Context(), "access-1"); err != nil || got != "access-2" {
+				t.Errorf("Replace: %q, %v; want another token than the refused one", got, err)
+			}
+		})
+		synctest.Wait()
+		close(hold)
+		wg.Wait()
+	})
+}
+
+// A keychain that takes a pair again gets it within half a minute, without a
+// call.
+func TestAnUnsavedPairIsOfferedAgain(t *testing.T) {
+	inTime(t, 10*time.Minute, 10*time.Minute, func(m made) {
+		t, s := m.T, m.Session
+		store := m.store
+		mustToken(t, s)
+		store.setFail(errors.New("locked"))
+		fresh, err := s.Replace(t.Context(), "access-0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		store.setFail(nil)
+		before := store.reads()
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		item, err := store.Get(t.Context())
+		if err != nil || !oauth.Holds(item, fresh) {
+			t.Errorf("half a minute later the store holds %d bytes, %v; want the new pair", len(item), err)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := store.reads() - before; n > 3 {
+			t.Errorf("the store was read %d times", n)
+		}
+	})
+}
