@@ -73,7 +73,9 @@ func TestIdlersAreLetGo(t *testing.T) {
 					t.Errorf("the connection ended with %v", err)
 				}
 				_ = listener.Close()
-				<-served
+				if err := <-served; !errors.Is(err, net.ErrClosed) {
+					t.Errorf("the server ended with %v", err)
+				}
 			})
 		})
 	}

@@ -68,7 +68,11 @@ func (h *Hub) upload(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 30*time.Second)
 	defer cancel()
 	if err := h.house.Charge(ctx, who, id, b); err != nil {
-		h.writeError(w, r, errors.Join(err, h.blobs.Remove(b.ID)))
+		// After a fault it may count all the same; the sweep will know.
+		if _, refused := errors.AsType[*room.Error](err); refused {
+			err = errors.Join(err, h.blobs.Remove(b.ID))
+		}
+		h.writeError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusCreated, map[string]any{"blob_id": b.ID, "bytes": b.Bytes, "type": b.Type, "name": b.Name})

@@ -46,7 +46,7 @@ func (h *Hub) Sweep(ctx context.Context) error {
 
 // Freeze refuses every write to a room until Thaw, as when the plan that
 // created it lapses.
-func (h *Hub) Freeze(ctx context.Context, room string) error { return h.house.Freeze(ctx, room) }
+func (h *Hub) Freeze(ctx context.Context, id string) error { return h.house.Freeze(ctx, id) }
 
 // Thaw undoes Freeze.
-func (h *Hub) Thaw(ctx context.Context, room string) error { return h.house.Thaw(ctx, room) }
+func (h *Hub) Thaw(ctx context.Context, id string) error { return h.house.Thaw(ctx, id) }

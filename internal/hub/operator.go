@@ -51,10 +51,10 @@ func OpenOperator(ctx context.Context, data string, log *slog.Logger) (*Operator
 func (o *Operator) Close() error { return errors.Join(o.blobs.Close(), o.db.Close()) }
 
 // Freeze refuses every write to a room until Thaw.
-func (o *Operator) Freeze(ctx context.Context, room string) error { return o.house.Freeze(ctx, room) }
+func (o *Operator) Freeze(ctx context.Context, id string) error { return o.house.Freeze(ctx, id) }
 
 // Thaw undoes Freeze.
-func (o *Operator) Thaw(ctx context.Context, room string) error { return o.house.Thaw(ctx, room) }
+func (o *Operator) Thaw(ctx context.Context, id string) error { return o.house.Thaw(ctx, id) }
 
 // Check reads everything: the database, every room's log and every file a
 // room knows. It returns how many rooms there are, and the first damage.

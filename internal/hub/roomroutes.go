@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -155,11 +156,12 @@ var afterForm = regexp.MustCompile(`^\d{1,15}$`)
 
 // readAfter reads the query's after; -1 is the newest page.
 func readAfter(r *http.Request) (int64, error) {
-	text, given := r.URL.Query().Get("after"), r.URL.Query().Has("after")
-	if !given {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	text := q.Get("after")
+	switch {
+	case err == nil && !q.Has("after"):
 		return -1, nil
-	}
-	if !afterForm.MatchString(text) {
+	case err != nil || !afterForm.MatchString(text):
 		return 0, invalid("after must be a cursor: 1 to 15 digits")
 	}
 	after, err := strconv.ParseInt(text, 10, 64)
@@ -266,11 +268,7 @@ func (h *Hub) writeItem(w http.ResponseWriter, r *http.Request, item any) {
 		h.writeError(w, r, fmt.Errorf("encode item: %w", err))
 		return
 	}
-	sent, err := h.house.Send(r.Context(), callerOf(r.Context()), r.PathValue("id"),
-		room.Message{Handle: member, Type: room.TypeSurface, Payload: payload})
-	if refused, ok := errors.AsType[*room.Error](err); ok && refused.Code == room.NotFound && !strings.Contains(refused.Text, "blob") {
-		err = &room.Error{Code: room.NotFound, Text: "no such room, or no member of yours in it"}
-	}
+	sent, err := h.house.WriteItem(r.Context(), callerOf(r.Context()), r.PathValue("id"), member, payload)
 	if err != nil {
 		h.writeError(w, r, err)
 		return

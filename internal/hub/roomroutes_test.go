@@ -36,7 +36,7 @@ func TestRoomRoutes(t *testing.T) {
 	if len(page.Events) != 1 || page.Cursor != 4 {
 		t.Errorf("after 3: %d to %d", len(page.Events), page.Cursor)
 	}
-	for _, after := range []string{"-1", "x", "1234567890123456", ""} {
+	for _, after := range []string{"-1", "x", "1234567890123456", "", "1;x", "%zz"} {
 		if got := get(hubtest.Peer, "/rooms/"+a.Room+"/events?after="+after, nil); got != 400 {
 			t.Errorf("after %q: %d, want 400", after, got)
 		}

@@ -105,7 +105,7 @@ func TestSendAnswer(t *testing.T) {
 		b.Refused(t, bellman.ToolSend, sending(b, "action_response", yes).With(args{"ref_id": wrong}), "no action_request with cursor id "+wrong)
 	}
 	a.Refused(t, bellman.ToolSend, sending(a, "action_response", yes).With(args{"ref_id": ref}), "cannot respond to your own")
-	for _, payload := range []args{{}, {"approved": "yes"}, {"approved": nil}, {"approved": true, "result": strings.Repeat("x", 2001)}} {
+	for _, payload := range []args{{}, {"Approved": true}, {"approved": "yes"}, {"approved": nil}, {"approved": true, "result": strings.Repeat("x", 2001)}} {
 		b.Refused(t, bellman.ToolSend, sending(b, "action_response", payload).With(args{"ref_id": ref}), "payload.")
 	}
 	b.OK(t, bellman.ToolSend, sending(b, "action_response", args{"approved": true, "result": "ok", "extra": 1}).With(args{"ref_id": ref}), nil)
@@ -120,7 +120,11 @@ func TestSendBriefUpdate(t *testing.T) {
 	s := hubtest.Start(t)
 	a := s.As(hubtest.Jesse).Open(t, args{"room": "many", "preset": "swarm"})
 	b := s.As(hubtest.Peer).Join(t, a.Code)
-	b.Refused(t, bellman.ToolSend, sending(b, "brief_update", args{"goal": "half"}), "brief")
+	b.Refused(t, bellman.ToolSend, sending(b, "brief_update", args{"goal": "half"}), "brief.agent")
+	// Names are what they are: nobody who reads the event would find this goal.
+	near := hubtest.Brief("x").With(args{"Goal": "x"})
+	delete(near, "goal")
+	b.Refused(t, bellman.ToolSend, sending(b, "brief_update", near), "brief.goal")
 	b.Send(t, "brief_update", hubtest.Brief("a new goal"))
 	r := s.As(hubtest.Outsider).Join(t, a.Invite(t, "observer"))
 	var view struct {

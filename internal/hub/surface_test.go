@@ -319,4 +319,17 @@ func TestSurfaceRoutes(t *testing.T) {
 			t.Errorf("%s %s %.40s: %d %s, want %d", c.method, c.path, c.body, response.StatusCode, body, c.want)
 		}
 	}
+	// A stranger is not even told that the room is closed.
+	b.OK(t, bellman.ToolLeave, b.Ref(), nil)
+	a.OK(t, bellman.ToolLeave, a.Ref(), nil)
+	put := func(token, room string) string {
+		response, body := do(t, s, http.MethodPut, "/rooms/"+room+"/surface/plan?member_id="+a.Member, `{"kind":"text","body":"x"}`, as(token))
+		return itoa(int64(response.StatusCode)) + body
+	}
+	if got, want := put(hubtest.Outsider, a.Room), put(hubtest.Outsider, "qs_unknown"); got != want || !strings.HasPrefix(got, "404") {
+		t.Errorf("a stranger at a closed room: %s, at an unknown one: %s", got, want)
+	}
+	if got := put(hubtest.Jesse, a.Room); !strings.HasPrefix(got, "409") {
+		t.Errorf("a member at a closed room: %s", got)
+	}
 }

@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -66,7 +67,7 @@ func (h *House) Send(ctx context.Context, who account.Identity, id string, msg M
 		if msg.Type == TypeActionRequest {
 			sent.Note = "a human must approve this; the answer comes as an action_response event whose ref_id is this cursor"
 		}
-		if err := cmpErr(invalid(malformed), checkBounds(p), checkOthers(msg.Type, others)); err != nil {
+		if err := cmp.Or(invalid(malformed), checkBounds(p), checkOthers(msg.Type, others)); err != nil {
 			return rec, err
 		}
 		print := fingerprint(msg.Type, m.ID, msg.RefID, p.Sorted)
@@ -79,16 +80,6 @@ func (h *House) Send(ctx context.Context, who account.Identity, id string, msg M
 		return rec, s.storeMessage(rec, who, m, msg, p, print, &sent)
 	})
 	return sent, err
-}
-
-// cmpErr returns the first error there is.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // invalid is the refusal of what could not be read.
@@ -215,22 +206,21 @@ func (s *state) storeMessage(rec *record, who account.Identity, m *member, msg M
 
 // checkResponse holds an answer to {approved, result?}; more keys are welcome.
 func checkResponse(raw json.RawMessage) error {
-	var r struct {
-		Approved json.RawMessage `json:"approved"`
-		Result   json.RawMessage `json:"result"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	// A map tells approved from Approved, as whoever reads the event will.
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
 		return refuse(Invalid, "payload of action_response is {approved: true or false, result?}")
 	}
 	var approved *bool
-	if json.Unmarshal(r.Approved, &approved) != nil || approved == nil {
+	if json.Unmarshal(given["approved"], &approved) != nil || approved == nil {
 		return refuse(Invalid, "payload.approved must be true or false")
 	}
-	if r.Result == nil {
+	raw, ok := given["result"]
+	if !ok {
 		return nil
 	}
 	var result *string
-	if json.Unmarshal(r.Result, &result) != nil || result == nil || bellman.Units(*result) > 2000 {
+	if json.Unmarshal(raw, &result) != nil || result == nil || bellman.Units(*result) > 2000 {
 		return refuse(Invalid, "payload.result must be a string of at most 2000 characters")
 	}
 	return nil

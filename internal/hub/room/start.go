@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -133,46 +134,43 @@ func untrusted[T any](m *member, data T) bellman.Envelope[T] {
 // ParseBrief reads a brief as a member wrote it; every bound of the contract
 // is checked and the lists default to empty. Errors name the field.
 func ParseBrief(raw json.RawMessage) (Brief, error) {
-	var b struct {
-		Goal, State   *string
-		Constraints   []string
-		OpenQuestions []string `json:"open_questions"`
-		Agent         *struct{ Provider, Model, Client *string }
-	}
-	if err := json.Unmarshal(raw, &b); err != nil {
+	// Maps tell goal from Goal, as whoever reads the brief will.
+	var given, agent map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
 		return Brief{}, refuse(Invalid, "a brief is {goal, state, constraints?, open_questions?, agent: {provider, model, client}}")
 	}
-	if b.Agent == nil {
+	if err := json.Unmarshal(given["agent"], &agent); err != nil || agent == nil {
 		return Brief{}, refuse(Invalid, "brief.agent is required: {provider, model, client}")
 	}
+	b := Brief{Constraints: []string{}, OpenQuestions: []string{}}
 	for _, f := range []struct {
 		name string
-		text *string
+		raw  json.RawMessage
 		most int
+		to   *string
 	}{
-		{"goal", b.Goal, 500},
-		{"state", b.State, 2000},
-		{"agent.provider", b.Agent.Provider, 50},
-		{"agent.model", b.Agent.Model, 80},
-		{"agent.client", b.Agent.Client, 80},
+		{"goal", given["goal"], 500, &b.Goal},
+		{"state", given["state"], 2000, &b.State},
+		{"agent.provider", agent["provider"], 50, &b.Agent.Provider},
+		{"agent.model", agent["model"], 80, &b.Agent.Model},
+		{"agent.client", agent["client"], 80, &b.Agent.Client},
 	} {
-		if f.text == nil || *f.text == "" || bellman.Units(*f.text) > f.most {
+		if json.Unmarshal(f.raw, f.to) != nil || *f.to == "" || bellman.Units(*f.to) > f.most {
 			return Brief{}, refuse(Invalid, "brief.%s must have 1 to %d characters", f.name, f.most)
 		}
 	}
-	for name, list := range map[string][]string{"constraints": b.Constraints, "open_questions": b.OpenQuestions} {
-		if len(list) > 20 {
-			return Brief{}, refuse(Invalid, "brief.%s must have at most 20 entries", name)
+	for name, to := range map[string]*[]string{"constraints": &b.Constraints, "open_questions": &b.OpenQuestions} {
+		raw, ok := given[name]
+		if !ok {
+			continue
 		}
-		for _, text := range list {
-			if bellman.Units(text) > 300 {
-				return Brief{}, refuse(Invalid, "brief.%s: an entry must have at most 300 characters", name)
-			}
+		if json.Unmarshal(raw, to) != nil || len(*to) > 20 {
+			return Brief{}, refuse(Invalid, "brief.%s must be a list of at most 20 texts", name)
 		}
+		if slices.ContainsFunc(*to, func(text string) bool { return bellman.Units(text) > 300 }) {
+			return Brief{}, refuse(Invalid, "brief.%s: an entry must have at most 300 characters", name)
+		}
+		*to = append([]string{}, *to...) // Null is an empty list too.
 	}
-	return Brief{
-		Goal: *b.Goal, State: *b.State,
-		Constraints: append([]string{}, b.Constraints...), OpenQuestions: append([]string{}, b.OpenQuestions...),
-		Agent: Agent{Provider: *b.Agent.Provider, Model: *b.Agent.Model, Client: *b.Agent.Client},
-	}, nil
+	return b, nil
 }

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -118,6 +119,21 @@ func cutOf(mine []*member) int64 {
 	return cut
 }
 
+// WriteItem stores a surface write that has no key and answers nothing. Unlike
+// Send it tells a stranger nothing of the room, not even that it is closed.
+func (h *House) WriteItem(ctx context.Context, who account.Identity, id, handle string, item json.RawMessage) (Sent, error) {
+	err := h.lookAs(ctx, who, id, func(s *state, _ []*member, _ *room, _ int64) error {
+		if _, err := s.own(who.UserID, handle); err != nil {
+			return errNotFound()
+		}
+		return nil
+	})
+	if err != nil {
+		return Sent{}, err
+	}
+	return h.writeSurface(ctx, who, id, Message{Handle: handle, Type: TypeSurface, Payload: item})
+}
+
 // writeSurface stores a surface write, with rules of its own beside the gate.
 // See protocol.md 5.2.
 func (h *House) writeSurface(ctx context.Context, who account.Identity, id string, msg Message) (Sent, error) {
@@ -197,7 +213,7 @@ func (s *state) resolveBlob(i *surface.Item) error {
 	}
 	b, ok := s.blobs[i.Blob.ID]
 	if !ok {
-		return refuse(NotFound, "no blob %q in this room: upload it first", i.Blob.ID)
+		return refuse(Invalid, "no blob %q in this room: upload it first", i.Blob.ID)
 	}
 	switch {
 	case i.Kind == surface.KindImage && !imageTypes[b.Type]:

@@ -1,8 +1,10 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"bellman.sh/desktop/internal/bellman"
@@ -163,11 +165,13 @@ func (s *state) sync(who account.Identity, q Query, now int64) (Synced, error) {
 // outstanding lists the requests that wait for an answer, as m may see them.
 func (s *state) outstanding(m *member, now int64) []Outstanding {
 	var open []Outstanding
-	for _, q := range s.requests {
+	// Requests stand in the order of their time, which never goes back.
+	young, _ := slices.BinarySearchFunc(s.requests, now-requestLife.Milliseconds(), func(q *request, at int64) int { return cmp.Compare(q.at, at) })
+	for _, q := range s.requests[young:] {
 		expires := q.at + requestLife.Milliseconds()
 		mine := q.from.MemberID == m.ID
 		switch {
-		case q.closed || now > expires:
+		case q.closed:
 			continue
 		case m.cut > 0 && q.cursor > m.cut:
 			continue

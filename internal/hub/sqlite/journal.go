@@ -264,6 +264,7 @@ func (d *DB) followLoop(life context.Context) {
 				if life.Err() == nil {
 					d.log.WarnContext(life, "follow journal", "error", err)
 				}
+				seen = 0 // No version: the room is looked at again.
 				continue
 			}
 			d.heads.raise(room, last)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode"
 )
 
 // Shelf is a named collection of small items outside any room. Expired items
@@ -78,9 +79,10 @@ func (s Shelf) Drop(ctx context.Context, key string) error {
 
 // List returns the items whose key begins with prefix, by key.
 func (s Shelf) List(ctx context.Context, prefix string) ([]Item, error) {
+	// As a range the prefix is looked up; no text is above the last rune.
 	rows, err := s.db.read.QueryContext(ctx,
-		`SELECT key, value FROM items WHERE shelf = ? AND substr(key, 1, length(?)) = ? AND (expires = 0 OR expires > ?) ORDER BY key`,
-		s.name, prefix, prefix, s.db.now().UnixMilli())
+		`SELECT key, value FROM items WHERE shelf = ? AND key >= ? AND key < ? AND (expires = 0 OR expires > ?) ORDER BY key`,
+		s.name, prefix, prefix+string(unicode.MaxRune), s.db.now().UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("list shelf %s: %w", s.name, err)
 	}

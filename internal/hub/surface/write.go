@@ -187,7 +187,7 @@ func readShape(f object) (*Shape, error) {
 			return nil, errors.New("payload.shape.flip must be true or false")
 		}
 	}
-	if s.Flip && form != nil && *form != "arrow" && *form != "line" {
+	if s.Flip && *form != "arrow" && *form != "line" {
 		return nil, errors.New("payload.shape.flip is for arrow and line only")
 	}
 	return s, nil
