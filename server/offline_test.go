@@ -124,6 +124,30 @@ func TestABundleWithoutAnUploadFolderNamesTheSetting(t *testing.T) {
 	}
 }
 
+// A line of eight MiB is a call like any other; one beyond all bounds is refused
+// and the next is answered.
+func TestLongLinesAreCalls(t *testing.T) {
+	b := newProfile(t, dead, "k").open(t)
+	pad := strings.Repeat("語", 8<<20/3)
+	if r := b.call("bellman_whoami", map[string]any{"pad": pad}); r.IsError {
+		t.Errorf("a call of 8 MiB: %s", r.text())
+	}
+	if r := b.call("bellman_rooms", map[string]any{"pad": pad}); !r.IsError || !strings.Contains(r.text(), "cannot be reached") {
+		t.Errorf("a call of 8 MiB to be passed on: %.300s", r.text())
+	}
+	null := make(chan reply, 1)
+	b.mu.Lock()
+	b.replies["null"] = null
+	b.mu.Unlock()
+	b.send("ping", `{"pad":"`+pad+pad+pad+`"}`)
+	if r := b.receive(null); r.Error == nil || r.Error.Code != -32600 {
+		t.Errorf("a line of 24 MiB: %+v", r)
+	}
+	if r := b.request("ping", `{}`); r.Error != nil {
+		t.Errorf("ping after it: %+v", r.Error)
+	}
+}
+
 // What an administrator says of uploads goes before what the person set, and a
 // folder that is no project is no upload folder by chance.
 func TestWhereUploadsMayComeFrom(t *testing.T) {
