@@ -15,16 +15,30 @@ import (
 
 const canAsk = `{"elicitation":{"form":{},"url":{}}}`
 
-// withBrowser puts a browser on the path that only notes that it was opened,
-// and returns the file it writes to.
+// withBrowser puts a browser on the path that only notes on what it was opened,
+// and in which environment beside it, and returns the file it writes to.
 func (p *profile) withBrowser(t *testing.T) (opened string) {
 	t.Helper()
 	opened = filepath.Join(p.dir, "opened")
-	if err := os.WriteFile(filepath.Join(p.dir, "xdg-open"), []byte("#!/bin/sh\necho \"$1\" >>'"+opened+"'\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "xdg-open"), []byte("#!/bin/sh\nenv >'"+opened+".env'\necho \"$*\" >>'"+opened+"'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p.env = append(p.env, "BELLMAN_NO_BROWSER=", "DISPLAY=:99", "PATH="+p.dir+":"+os.Getenv("PATH"))
 	return opened
+}
+
+// openedLink waits for a browser to be opened and returns on what.
+func (p *profile) openedLink(t *testing.T) string {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		said, err := os.ReadFile(filepath.Join(p.dir, "opened"))
+		if err == nil && strings.HasSuffix(string(said), "\n") {
+			return strings.TrimSpace(string(said))
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no browser was opened: %v", err)
+		}
+	}
 }
 
 func wantOpened(t *testing.T, opened string, want int) {
@@ -138,18 +152,13 @@ func TestAPersonWhoDeclinesIsNotAskedAgain(t *testing.T) {
 func TestAHostThatCannotAskAfterAllOpensABrowser(t *testing.T) {
 	h := hubtest.Start(t)
 	p := newProfile(t, h.URL+"/mcp", "")
-	opened := p.withBrowser(t)
+	p.withBrowser(t)
 	b := p.openIn(t, canAsk)
 	_, ch := b.send("tools/call", toolParams("bellman_rooms", nil))
 	q, _, link := b.question()
 	b.answer(q, `"error":{"code":-32601,"message":"\u001b[31mno such method"}`)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if said, err := os.ReadFile(opened); err == nil && strings.TrimSpace(string(said)) == link {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no browser is opened on the link")
-		}
+	if got := p.openedLink(t); got != link {
+		t.Errorf("the browser was opened on %q, want %q", got, link)
 	}
 	approve(t, link, "Ben")
 	if r := b.tool(ch); r.IsError {

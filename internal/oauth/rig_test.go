@@ -65,10 +65,13 @@ func (r *rig) open(t *testing.T, change ...func(*oauth.Config)) *oauth.Session {
 }
 
 // checkSecrets looks for anything secret the server gave out where it has no
-// business: the log and every file but the credential file.
+// business: the log, the browser, and every file but the credential file.
 func (r *rig) checkSecrets(t *testing.T) {
 	t.Helper()
-	places := map[string]string{"log": r.logs.String()}
+	places := map[string]string{"log": r.logs.String(), "what the browser is started with": strings.Join(r.browser.Opened(), " ")}
+	for _, p := range r.browser.Pages() {
+		places["the page the person lands on"] += p.Body
+	}
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == "credential.json" {
 			return err
