@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -78,9 +79,7 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(rec.Body.Bytes(), &pair)
 		e.hear("access token", pair.Access)
 		e.hear("refresh token", pair.Refresh)
-		for name, values := range rec.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), rec.Header())
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes())
 	case strings.HasPrefix(r.URL.Path, "/authorize"):

@@ -4,10 +4,14 @@ import (
 	"context"
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -143,4 +147,38 @@ func TestEventsOfAnotherIdentityAreHiddenAndKept(t *testing.T) {
 	}
 	o.kill()
 	wantTexts(t, j.profile.open(t).collect(1), "for Jesse")
+}
+
+// A keychain behind a bus that takes connections and never says a word holds up
+// neither the handshake nor the list, whoami or a wait; the person still gets a
+// link.
+func TestADeafKeychainHoldsUpNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only there does the keychain stand behind a bus")
+	}
+	dir, err := os.MkdirTemp("", "bus") //nolint:usetesting // A socket's path must be short, and t.TempDir's is not.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	bus, err := net.Listen("unix", filepath.Join(dir, "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bus.Close() })
+	p := newProfile(t, hubtest.Start(t).URL+"/mcp", "", "DBUS_SESSION_BUS_ADDRESS=unix:path="+filepath.Join(dir, "bus"))
+	b := p.open(t)
+	if r := b.request("tools/list", `{}`); r.Error != nil {
+		t.Fatalf("tools/list: %+v", r.Error)
+	}
+	b.wait(0)
+	if got := b.call("bellman_whoami", nil); !strings.Contains(string(got.Data), `"source":"unknown"`) {
+		t.Errorf("whoami: %s", got.Data)
+	}
+	if r := b.call("bellman_rooms", nil); !r.IsError || startLink.FindString(r.text()) == "" {
+		t.Errorf("a call: %s", r.text())
+	}
+	if n := strings.Count(b.err.String(), "no keychain can be used"); n != 1 {
+		t.Errorf("warned %d times:\n%s", n, b.err.String())
+	}
 }
