@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"bellman.sh/desktop/internal/hub"
 )
 
 // pipes is a listener for connections within the process, whose deadlines
@@ -79,4 +82,35 @@ func TestIdlersAreLetGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A peer that is slow with its request does not keep the hub from stopping,
+// and does not make the stop a failure.
+func TestStopsBesideASlowPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		h, err := hub.Open(t.Context(), hub.Config{Data: ":memory:", DevKeys: true, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- serveUntil(ctx, newServer(h.Handler("http://127.0.0.1:1"), log), listener, h) }()
+		here, there := net.Pipe()
+		listener.conns <- there
+		head := "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAuthorization: Bearer qk_dev_peer\r\nContent-Length: 10\r\n\r\nshort"
+		if _, err := io.WriteString(here, head); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // Until its handler waits for the rest.
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+		_, _ = io.Copy(io.Discard, here) // Ends, for the connection was cut.
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

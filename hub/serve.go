@@ -198,7 +198,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		if err := server.Shutdown(stopping); err != nil {
-			return errors.Join(fmt.Errorf("stop: %w", err), server.Close())
+			return server.Close() // Who is slow to ask or to read is cut off; that is no fault of the hub's.
 		}
 		return nil
 	})

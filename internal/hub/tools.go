@@ -9,7 +9,6 @@ import (
 
 	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/room"
-	"bellman.sh/desktop/internal/hub/sqlite"
 )
 
 // errNoTool reports a tool that is listed but that nobody wrote.
@@ -196,8 +195,10 @@ func (h *Hub) takePreview(ctx context.Context, who Identity, token string) (prev
 		return preview{}, err
 	}
 	var p preview
-	if ok && json.Unmarshal(value, &p) != nil {
-		return preview{}, fmt.Errorf("read preview: %w", sqlite.ErrForeign)
+	if ok {
+		if err := json.Unmarshal(value, &p); err != nil {
+			return preview{}, fmt.Errorf("read preview: %w", err)
+		}
 	}
 	if !ok || p.User != who.UserID {
 		return preview{}, invalid("connect_token is invalid or expired: preview the room again with bellman_connect")

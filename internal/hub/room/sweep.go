@@ -28,7 +28,8 @@ func (h *House) sweepEach(ctx context.Context, space string, sweep func(ctx cont
 	}
 	var errs []error
 	for _, m := range marks {
-		if err := sweep(ctx, m.Room); err != nil {
+		// What is refused was purged since it was found.
+		if err := sweep(ctx, m.Room); err != nil && asRefusal(err) == nil {
 			errs = append(errs, err)
 		}
 		if ctx.Err() != nil {
@@ -40,9 +41,6 @@ func (h *House) sweepEach(ctx context.Context, space string, sweep func(ctx cont
 
 func (h *House) sweepOpen(ctx context.Context, id string) error {
 	r, leave, err := h.enter(ctx, id)
-	if asRefusal(err) != nil {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -65,9 +63,6 @@ func (h *House) sweepOpen(ctx context.Context, id string) error {
 
 func (h *House) sweepClosed(ctx context.Context, id string) error {
 	r, leave, err := h.enter(ctx, id)
-	if asRefusal(err) != nil {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

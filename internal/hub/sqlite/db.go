@@ -22,12 +22,11 @@ const memory = ":memory:"
 var (
 	// ErrInUse reports that another hub serves the same data directory.
 	ErrInUse = errors.New("sqlite: another hub is using it")
-	// ErrForeign reports a database that is not a hub's.
-	ErrForeign = errors.New("sqlite: not a hub's database")
-	// ErrNewer reports a database written by a newer hub.
-	ErrNewer = errors.New("sqlite: written by a newer version of the hub")
 	// ErrClosed reports a call on a closed database.
 	ErrClosed = errors.New("sqlite: closed")
+
+	errForeign = errors.New("not a hub's database")
+	errNewer   = errors.New("written by a newer version of the hub")
 )
 
 // Options says how to open a database.
@@ -58,7 +57,8 @@ type DB struct {
 
 // Open opens the database, creating it and its directory when there is none.
 // Unless shared, it holds the directory's lock until Close and returns
-// ErrInUse when another process has it. Errors name the path.
+// ErrInUse when another process has it. A database of another program or of a
+// newer hub is refused and left as it is. Errors name the path.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{now: o.Now, log: o.Log, pending: make(chan *request, batch), stopped: make(chan struct{}), heads: heads{rooms: map[string]*head{}}}
 	if d.now == nil {

@@ -61,9 +61,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	fresh := id == 0 && version == 0 && tables == 0
 	switch {
 	case !fresh && id != applicationID:
-		return ErrForeign
+		return errForeign
 	case version > len(migrations):
-		return ErrNewer
+		return errNewer
 	case version == len(migrations):
 		return nil
 	}

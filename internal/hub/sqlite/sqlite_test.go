@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,6 +118,28 @@ func TestOpenRefusals(t *testing.T) {
 	}
 	if _, err := sqlite.Open(t.Context(), options(foreign)); err == nil || !strings.Contains(err.Error(), foreign) {
 		t.Errorf("a text file: %v, want an error with the path", err)
+	}
+	// Bytes 60 to 63 and 68 to 71 of the header are the schema's version and
+	// whose it is.
+	for words, change := range map[string]struct{ at, to byte }{"newer version": {63, 99}, "not a hub's": {68, 1}} {
+		path := filepath.Join(t.TempDir(), "hub.db")
+		if err := open(t, options(path)).Close(); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole[change.at] = change.to
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sqlite.Open(t.Context(), options(path)); err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want that and the path", words, err)
+		}
+		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, whole) {
+			t.Errorf("%s: the file was changed (%v)", words, err)
+		}
 	}
 }
 
