@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,6 +57,20 @@ func (h *Hub) countCreate(ctx context.Context, who Identity) error {
 			"monthly session limit reached (%d on the %s plan); joining rooms is still free", limit, who.Plan)}
 	}
 	return nil
+}
+
+// createsThisMonth is how many rooms the caller has started since the month
+// began.
+func (h *Hub) createsThisMonth(ctx context.Context, who Identity) (int, error) {
+	value, ok, err := h.creates.Get(ctx, monthKey(who, h.now()))
+	if err != nil || !ok {
+		return 0, err
+	}
+	n, err := strconv.Atoi(string(value))
+	if err != nil {
+		return 0, fmt.Errorf("read count of rooms: %w", err)
+	}
+	return n, nil
 }
 
 func monthKey(who Identity, now time.Time) string { return now.UTC().Format("2006-01 ") + who.UserID }

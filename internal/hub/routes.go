@@ -45,21 +45,15 @@ func (h *Hub) signinRoutes(mux *http.ServeMux) {
 		})
 	}
 	mux.HandleFunc("POST /register", h.register)
-	mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, r *http.Request) {
-		h.signin.Authorize(w, r, originOf(r.Context()))
-	})
-	mux.HandleFunc("POST /authorize/local", func(w http.ResponseWriter, r *http.Request) {
-		h.signin.AuthorizeLocal(w, r, originOf(r.Context()))
-	})
-	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
-		h.signin.Token(w, r, originOf(r.Context()))
-	})
-	mux.HandleFunc("POST /authorize/oidc", func(w http.ResponseWriter, r *http.Request) {
-		h.signin.AuthorizeProvider(w, r, originOf(r.Context()))
-	})
-	mux.HandleFunc("GET /callback/oidc", func(w http.ResponseWriter, r *http.Request) {
-		h.signin.Callback(w, r, originOf(r.Context()))
-	})
+	for pattern, serve := range map[string]func(w http.ResponseWriter, r *http.Request, origin string){
+		"GET /authorize":        h.signin.Authorize,
+		"POST /authorize/local": h.signin.AuthorizeLocal,
+		"POST /authorize/oidc":  h.signin.AuthorizeProvider,
+		"GET /callback/oidc":    h.signin.Callback,
+		"POST /token":           h.signin.Token,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { serve(w, r, originOf(r.Context())) })
+	}
 }
 
 // withoutSlash ignores slashes at the end of a path, as the service does.

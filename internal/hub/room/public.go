@@ -69,14 +69,7 @@ func (h *House) PublicBoard(ctx context.Context, id string) (Surface, error) {
 func (h *House) PublicEvents(ctx context.Context, id string, after int64) (Page, error) {
 	p := Page{Events: []bellman.Envelope[bellman.Event]{}, Cursor: max(after, 0)}
 	err := h.lookPublic(ctx, id, func(s *state) error {
-		from, end := after, s.last()
-		if after < 0 {
-			from = max(0, end-maxPage)
-		}
-		if from >= end {
-			return nil
-		}
-		for _, e := range s.events[from:min(end, from+maxPage)] {
+		for _, e := range s.page(after, s.last()) {
 			p.Cursor = e.Cursor
 			shown, ok, err := s.publicEvent(e)
 			if err != nil {

@@ -22,25 +22,25 @@ func (h *House) Events(ctx context.Context, who account.Identity, id string, aft
 	p := Page{Events: []bellman.Envelope[bellman.Event]{}, Cursor: max(after, 0)}
 	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *room, _ int64) error {
 		end := s.last()
-		if len(mine) > 0 {
-			if cut := cutOf(mine); cut > 0 {
-				end = min(end, cut)
-			}
+		if cut := cutOf(mine); cut > 0 {
+			end = min(end, cut)
 		}
-		from := after
-		if after < 0 {
-			from = max(0, end-maxPage)
-		}
-		if from >= end {
-			return nil
-		}
-		for _, e := range s.events[from:min(end, from+maxPage)] {
+		for _, e := range s.page(after, end) {
 			p.Events = append(p.Events, bellman.Untrusted(e.From.MemberID, e.From.Label, e))
 			p.Cursor = e.Cursor
 		}
 		return nil
 	})
 	return p, err
+}
+
+// page is the newest events up to end or, with after at least 0, those that
+// follow it.
+func (s *state) page(after, end int64) []bellman.Event {
+	if after < 0 {
+		after = max(0, end-maxPage)
+	}
+	return s.events[min(after, end):min(after+maxPage, end)]
 }
 
 // lookAs runs f for somebody who holds or held a seat in the room, or who
@@ -67,11 +67,7 @@ func (h *House) lookAs(ctx context.Context, who account.Identity, id string, f f
 func (h *House) Board(ctx context.Context, who account.Identity, id string) (Surface, error) {
 	var board Surface
 	err := h.lookAs(ctx, who, id, func(s *state, mine []*member, _ *room, _ int64) error {
-		cut := int64(0)
-		if len(mine) > 0 {
-			cut = cutOf(mine)
-		}
-		board = s.wholeSurface(cut)
+		board = s.wholeSurface(cutOf(mine))
 		return nil
 	})
 	return board, err

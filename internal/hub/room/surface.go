@@ -107,7 +107,8 @@ func speaking(mine []*member) *member {
 }
 
 // cutOf is where the log ends for a person: nowhere (0) while one seat of
-// theirs was not removed by the creator, else at the last removal.
+// theirs was not removed by the creator or they never had any, else at the
+// last removal.
 func cutOf(mine []*member) int64 {
 	cut := int64(0)
 	for _, m := range mine {
