@@ -26,8 +26,8 @@ type outcome struct {
 // Await is Claim that waits until there is something. When ctx's deadline
 // passes first, the batch is empty and the error nil; when ctx is cancelled,
 // that is the error and nothing is claimed. Of several waiters each event goes
-// to one, and a waiter with a filter comes before one without. Events of this
-// process wake it directly, those of others within 100 ms.
+// to one, and in one process a waiter with a filter comes before one without.
+// Events of this process wake it directly, those of others within 100 ms.
 func (q *Queue) Await(ctx context.Context, id Identity, f Filter, lim Limit) (Batch, error) {
 	if ctx.Err() != nil { // a look without a wait
 		return q.lastLook(ctx, id, f, lim)
@@ -134,6 +134,18 @@ func (q *Queue) inTurn() []*waiter {
 		return cmp.Compare(a.order, b.order)
 	})
 	return list
+}
+
+// letOthersFirst serves who waits for something that a look with f would take
+// away from them: a look comes after everybody who was there before it, except
+// that those without a filter come last.
+func (q *Queue) letOthersFirst(ctx context.Context, f Filter) {
+	ctx = context.WithoutCancel(ctx) // whose end is not the waiters'
+	for _, w := range q.inTurn() {
+		if f == (Filter{}) || w.f != (Filter{}) {
+			q.serve(ctx, w)
+		}
+	}
 }
 
 func (q *Queue) waiting() bool {

@@ -21,7 +21,7 @@ import (
 )
 
 // roles are what a child can be.
-var roles = map[string]func(context.Context, *queue.Queue) error{"bridge": bridge, "drain": drain, "stopped": stopped, "put": putOne, "quota": quota}
+var roles = map[string]func(context.Context, *queue.Queue) error{"bridge": bridge, "drain": drain, "stopped": stopped, "put": putOne, "quota": quota, "newcomer": newcomer}
 
 // child is a process of its own, started by spawn. It says what it did on
 // standard output and is told to go on by lines of standard input.
@@ -291,4 +291,23 @@ func quota(ctx context.Context, q *queue.Queue) error {
 	}
 	_ = q.Close() // there may be no space for its goodbye; others see that its lock is free
 	return nil
+}
+
+// newcomer opens the file, and puts an event of a room of its own when it is
+// told.
+func newcomer(ctx context.Context, q *queue.Queue) error {
+	if _, err := q.Touch(ctx, me, queue.Member{Room: "qs_new", ID: "m_new"}, 0); err != nil {
+		return err
+	}
+	fmt.Println("here")
+	if err := told(); err != nil {
+		return err
+	}
+	l, err := q.Lease(ctx, me, "qs_new")
+	if err != nil {
+		return err
+	}
+	_, err = q.Put(ctx, l, "m_new", []queue.Event{event(1)}, 1)
+	fmt.Println("put", err)
+	return err
 }

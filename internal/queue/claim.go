@@ -220,9 +220,11 @@ func parseToken(s string) (owner, number int64, ok bool) {
 	return owner, number, found && errOwner == nil && errNumber == nil
 }
 
-// Claim hands out the oldest events of f that nobody holds, at once. With
-// nothing to hand out the batch has no Token; Next is filled in either case.
+// Claim hands out the oldest events of f that nobody holds and nobody in this
+// process has waited for longer, at once. With nothing to hand out the batch
+// has no Token; Next is filled in either case.
 func (q *Queue) Claim(ctx context.Context, id Identity, f Filter, lim Limit) (Batch, error) {
+	q.letOthersFirst(ctx, f)
 	b, err := q.claim(ctx, id, f, lim)
 	if err == nil && b.Token == "" {
 		b, err = q.nothing(ctx, id, f)

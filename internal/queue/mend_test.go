@@ -2,9 +2,14 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"bellman.sh/desktop/internal/queue"
 )
 
 // What a process still wrote to a removed file, after another had written it
@@ -66,6 +71,120 @@ func TestWhatWentToARemovedFileIsReadAgain(t *testing.T) {
 		t.Error("want the first event flagged and the second not")
 	}
 	if err := first.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Somebody deletes the file's log, the log's index, both, or the file alone
+// under two running processes: nothing is lost, no log of one file is taken
+// for another's, and whoever comes later meets them in the new file.
+func TestADeletedLogIsMended(t *testing.T) {
+	t.Parallel()
+	if os.PathSeparator == '\\' {
+		t.Skip("Windows does not remove files that are open")
+	}
+	for _, suffixes := range [][]string{{"-wal"}, {"-shm"}, {"-wal", "-shm"}, {""}, {"", "-shm"}} {
+		t.Run(strings.Join(suffixes, " and "), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			q, other := open(t, dir), open(t, dir)
+			fill(t, q)
+			before, err := os.Stat(q.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, suffix := range suffixes {
+				if err := os.Remove(q.Path() + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "new file", func() bool {
+				now, err := os.Stat(q.Path())
+				return err == nil && !os.SameFile(now, before)
+			})
+			eventually(t, "meeting", func() bool {
+				_, errTouch := other.Touch(t.Context(), me, queue.Member{Room: "qs_9", ID: "m_9"}, 0)
+				list, err := q.Memberships(t.Context(), me)
+				return errTouch == nil && err == nil && len(list) == 4
+			})
+			late := open(t, dir)
+			wantCursors(t, claim(t, late), 3, 4, 5)
+			if err := late.Audit(t.Context()); err != nil {
+				t.Error(err)
+			}
+			var verdict string
+			if err := raw(t, q.Path()).QueryRow("pragma integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+				t.Errorf("integrity: %s, %v", verdict, err)
+			}
+			time.Sleep(600 * time.Millisecond) // for what must not happen: the closing of the old file touches the new one's log
+			if aside, _ := filepath.Glob(q.Path() + ".corrupt-*"); len(aside) > 0 {
+				t.Errorf("set aside: %v", aside)
+			}
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				if _, err := os.Stat(q.Path() + suffix); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// Another process has begun a new log before this one noticed that the old one
+// was gone: its file is taken as it is, and what was only in the old log is
+// read from the room again.
+func TestALogThatAnotherProcessBeganIsTakenAsItIs(t *testing.T) {
+	t.Parallel()
+	if os.PathSeparator == '\\' {
+		t.Skip("Windows does not remove files that are open")
+	}
+	dir := t.TempDir()
+	q := open(t, dir)
+	q.Still()
+	fill(t, q)
+	db := raw(t, q.Path())
+	run(t, db, "pragma wal_checkpoint(passive)")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := q.Lease(t.Context(), me, "qs_2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Put(t.Context(), l, "m_2", batch(1, 3), 3); err != nil { // into the log alone
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Remove(q.Path() + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := spawn(t, dir, "newcomer")
+	if got := c.line(t); got != "here" {
+		t.Fatal(got)
+	}
+	if err := q.Mend(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	c.tell(t)
+	if got := c.line(t); got != "put <nil>" {
+		t.Errorf("the newcomer: %s", got)
+	}
+	if _, err := q.Put(t.Context(), l, "m_2", batch(4, 1), 4); !errors.Is(err, queue.ErrStale) {
+		t.Errorf("a put beyond a gap: %v; want a stale lease", err)
+	}
+	list, err := q.Memberships(t.Context(), me)
+	if err != nil || len(list) != 4 {
+		t.Fatalf("memberships %+v, %v; want those of both", list, err)
+	}
+	for _, m := range list {
+		if m.Room == "qs_2" && m.Fetched != 0 {
+			t.Errorf("read up to %d though the events are gone", m.Fetched)
+		}
+	}
+	if err := q.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
 }

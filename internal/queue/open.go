@@ -28,7 +28,7 @@ type opening struct {
 	log   *slog.Logger
 	now   func() time.Time
 	check bool // look through the whole file and its indexes, however large
-	// rescue, when set, is called when there is no file at path.
+	// rescue, when set, is called first, while no other process opens the file.
 	rescue func(context.Context) error
 }
 
@@ -57,10 +57,11 @@ func (o opening) open(ctx context.Context) (*store, error) {
 	}
 	defer func() { _ = gate.Unlock() }()
 	if o.rescue != nil {
-		if _, err := os.Stat(o.path); errors.Is(err, fs.ErrNotExist) {
-			if err := o.rescue(ctx); err != nil {
-				o.log.Warn("queue file was removed and its content is lost; the rooms' logs still have it", "error", err)
-			}
+		switch err := o.rescue(ctx); {
+		case errors.Is(damage(err), errCorrupt):
+			o.log.Warn("queue file was removed and what was in it is lost; the rooms' logs still have it", "error", err)
+		case err != nil:
+			return nil, err
 		}
 	}
 	st, err := o.try(ctx)
@@ -171,6 +172,14 @@ func (o opening) fill(ctx context.Context, s *store) error {
 			s.readers <- c
 		} else {
 			s.eye <- c
+		}
+	}
+	if !s.wal {
+		return nil
+	}
+	for i, suffix := range logSuffixes { // which are there, now that the file is in use
+		if s.log[i], err = os.Stat(o.path + suffix); err != nil {
+			return err
 		}
 	}
 	return nil

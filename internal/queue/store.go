@@ -41,13 +41,17 @@ type store struct {
 	eye     chan *conn // the one whose data_version is compared with its last
 	wal     bool       // else a rollback journal, where every commit is FULL
 
-	file    fs.FileInfo // of the path when it was opened
-	damaged atomic.Bool // SQLite has met damage
-	retired atomic.Bool // another store has taken its place, or will
+	file    fs.FileInfo    // of the path when it was opened
+	log     [2]fs.FileInfo // of its log and the log's index; nil where there is none
+	damaged atomic.Bool    // SQLite has met damage
+	retired atomic.Bool    // another store has taken its place, or will
 	once    sync.Once
 }
 
 const readerCount = 2
+
+// logSuffixes name the write-ahead log of a file and that log's index.
+var logSuffixes = []string{"-wal", "-shm"}
 
 // dataSource is the DSN of path for both drivers. Pragmas of a connection
 // belong here, so that none is without its busy timeout.

@@ -53,6 +53,44 @@ func TestAWaiterWithAFilterIsServedFirst(t *testing.T) {
 	wantCursors(t, <-forAll, 2)
 }
 
+// A look without a wait takes nothing away from those who waited before it,
+// and a look with a filter nothing from those with one.
+func TestALookTakesNothingFromThoseWhoWait(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		waits    queue.Filter
+		looks    queue.Filter
+		overtook bool
+	}{
+		{"for all before a wait for the room", queue.Filter{Room: seat.Room}, queue.Filter{}, false},
+		{"for all before a wait for all", queue.Filter{}, queue.Filter{}, false},
+		{"for the member before a wait for the room", queue.Filter{Room: seat.Room}, queue.Filter{Member: seat.ID}, false},
+		{"for the room before a wait for all", queue.Filter{}, queue.Filter{Room: seat.Room}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			q, l := leased(t, t.TempDir())
+			waiting := waiterIn(t, q, row.waits)
+			q.Still() // whoever looks comes before the news do
+			put(t, q, l, 1)
+			b, err := q.Claim(t.Context(), me, row.looks, all)
+			if err != nil || (b.Token != "") != row.overtook {
+				t.Fatalf("the look got %v (%v)", cursors(b), err)
+			}
+			if row.overtook {
+				wantCursors(t, b, 1)
+				if err := q.Release(t.Context(), b.Token, false); err != nil {
+					t.Fatal(err)
+				}
+				if b, err = q.Claim(t.Context(), me, queue.Filter{}, all); err != nil || b.Token != "" {
+					t.Fatalf("the look for all got %v (%v)", cursors(b), err)
+				}
+			}
+			wantCursors(t, <-waiting, 1)
+		})
+	}
+}
+
 // A waiter for another room is left alone, and so is one of another identity.
 func TestAWaiterGetsNothingOfOthers(t *testing.T) {
 	q, l := leased(t, t.TempDir())
