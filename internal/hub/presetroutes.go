@@ -2,7 +2,6 @@ package hub
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -44,9 +43,8 @@ func (h *Hub) putPreset(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, "invalid_request", "a preset's name is lower-case letters, digits and underscores")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxItem))
-	if err != nil {
-		writeProblem(w, http.StatusRequestEntityTooLarge, "too_large", "a preset must be at most 65536 bytes")
+	body, ok := readBody(w, r)
+	if !ok {
 		return
 	}
 	if _, err := manifest.ParsePreset(body); err != nil {

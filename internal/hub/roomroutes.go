@@ -16,7 +16,7 @@ import (
 	"bellman.sh/desktop/internal/hub/room"
 )
 
-// maxItem bounds the body of a surface write over HTTP.
+// maxItem bounds the body of a surface write over HTTP, and of a preset.
 const maxItem = 64 << 10
 
 // problem is the body of a JSON error. See protocol.md 5.3.
@@ -218,14 +218,20 @@ func matchesETag(r *http.Request, etag string) bool {
 	return false
 }
 
-func (h *Hub) putItem(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength > maxItem {
-		writeProblem(w, http.StatusRequestEntityTooLarge, "too_large", "an item must be at most 65536 bytes")
-		return
-	}
+// readBody reads the body of an item or a preset. When it returns false it has
+// answered.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxItem))
 	if err != nil {
-		writeProblem(w, http.StatusRequestEntityTooLarge, "too_large", "an item must be at most 65536 bytes")
+		writeProblem(w, http.StatusRequestEntityTooLarge, "too_large", "the body is larger than 65536 bytes or was cut short")
+		return nil, false
+	}
+	return body, true
+}
+
+func (h *Hub) putItem(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
 		return
 	}
 	var item map[string]json.RawMessage
@@ -245,11 +251,12 @@ func (h *Hub) putItem(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	item["key"], err = json.Marshal(key)
+	name, err := json.Marshal(key)
 	if err != nil {
 		h.writeError(w, r, fmt.Errorf("encode key: %w", err))
 		return
 	}
+	item["key"] = name
 	h.writeItem(w, r, item)
 }
 

@@ -72,6 +72,14 @@ func (r roomRef) id() (string, error) {
 	return "", invalid("session_id is required (room_id is accepted for it)")
 }
 
+// readIn decodes checked arguments and returns the room they are about.
+func readIn(raw json.RawMessage, to interface{ id() (string, error) }) (string, error) {
+	if err := read(raw, to); err != nil {
+		return "", err
+	}
+	return to.id()
+}
+
 // capable fills in the default capabilities.
 func capable(given []string) []string {
 	if given == nil {
@@ -213,10 +221,7 @@ func (h *Hub) toolInvite(ctx context.Context, who Identity, raw json.RawMessage)
 		Role     string
 		Revoke   bool
 	}
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
@@ -247,10 +252,7 @@ func (h *Hub) toolSend(ctx context.Context, who Identity, raw json.RawMessage) (
 		RefID    *string `json:"ref_id"`
 		Key      string  `json:"idempotency_key"`
 	}
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
@@ -268,10 +270,7 @@ func (h *Hub) toolSync(ctx context.Context, who Identity, raw json.RawMessage) (
 		Wait     float64 `json:"wait_seconds"`
 		Surface  bool
 	}
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
@@ -291,10 +290,7 @@ func (h *Hub) toolSync(ctx context.Context, who Identity, raw json.RawMessage) (
 
 func (h *Hub) toolSurface(ctx context.Context, who Identity, raw json.RawMessage) (answer, error) {
 	var a roomRef
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
@@ -310,10 +306,7 @@ type seatRef struct {
 
 func (h *Hub) toolLeave(ctx context.Context, who Identity, raw json.RawMessage) (answer, error) {
 	var a seatRef
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
@@ -323,10 +316,7 @@ func (h *Hub) toolLeave(ctx context.Context, who Identity, raw json.RawMessage) 
 
 func (h *Hub) toolEvict(ctx context.Context, who Identity, raw json.RawMessage) (answer, error) {
 	var a seatRef
-	if err := read(raw, &a); err != nil {
-		return answer{}, err
-	}
-	id, err := a.id()
+	id, err := readIn(raw, &a)
 	if err != nil {
 		return answer{}, err
 	}
