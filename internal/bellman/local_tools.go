@@ -50,7 +50,7 @@ func uploadTool() Tool {
 	return Tool{
 		Name:  ToolUpload,
 		Title: "Upload a file and place it on the room's surface",
-		Description: `Read a file from this machine, upload it to the room's blob store, and place it on the working surface as a file, image or html item, in one call. Local to this bridge: the service has no binary channel.
+		Description: `Read a file from this machine, upload it to the room's blob store, and place it on the working surface as a file, image or html item, in one call. Local to this bridge: the service has no binary channel, and a hosted connector has no bellman_upload; the control panel's upload comes with the canvas.
 
 Args:
 - session_id (or room_id), member_id: your handles from start or confirm; the seat must hold write_surface
@@ -59,7 +59,7 @@ Args:
 - kind: "file" | "image" | "html". Default: image when the file's type is image/png, image/jpeg, image/gif or image/webp, else file, so a .html file is placed as a file unless kind "html" is asked for; an html item needs a file the service stores as text/html (a .html or .htm file)
 - title?, placement? ({ x, y, w?, h? }): as on bellman_send type "surface"
 
-The type is taken from the file's extension. The service checks an image's bytes against that claim and stores a mismatch as application/octet-stream. A placement the service refuses is reported with the blob's id, bytes and stored type, so that you can place it again with bellman_send, without uploading again.
+The type is taken from the file's extension. The service checks an image's bytes against that claim and stores a mismatch as application/octet-stream. A placement the service refuses (an image over a mismatched type, an html item over a type that is not text/html, a key it does not accept, a surface that is full) is reported with the blob's id, bytes and stored type, so that you can place it again with bellman_send, without uploading again.
 
 Returns: { blob_id, bytes, type, kind, cursor, room_members }: type is what the service stored, kind is what was placed, cursor is the surface event's, room_members is bellman_send's (not a read receipt).`,
 		InputSchema: json.RawMessage(`{"type":"object","properties":{` +

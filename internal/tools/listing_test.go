@@ -66,6 +66,9 @@ func TestTheListingAsAHostReceivesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "listing.json", b.String()+"\n")
+	if again := r.Handle(t.Context(), tools.Call{Method: "tools/list"}).Result; len(again) == 0 || !bytes.Equal(again, r.Handle(t.Context(), tools.Call{Method: "tools/list"}).Result) {
+		t.Error("listing twice gives two lists")
+	}
 }
 
 func TestTheListingSaysFirstWhatMatters(t *testing.T) {

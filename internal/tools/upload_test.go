@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"bellman.sh/desktop/internal/hub/hubtest"
@@ -140,7 +140,8 @@ func TestAFileIsStoredAndPlaced(t *testing.T) {
 	}
 }
 
-// The type is the extension's, the last one's, in any case.
+// The type is the extension's, the last one's, in any case. The file goes to
+// the room's blobs beside the service's endpoint, once, and nowhere else.
 func TestTheTypeIsTheExtensions(t *testing.T) {
 	d := newDesk(t)
 	for name, want := range map[string]string{
@@ -149,17 +150,17 @@ func TestTheTypeIsTheExtensions(t *testing.T) {
 		"a.pdf": "application/pdf", "Makefile": "application/octet-stream", "a.png.exe": "application/octet-stream",
 	} {
 		d.file(name, []byte("x"))
-		var claimed atomic.Pointer[string]
+		var claimed []string
 		direct := newFrontFor(t, d.hub.URL, func(req *http.Request) {
 			if strings.HasSuffix(req.URL.Path, "/blobs") {
-				kind := req.Header.Get("Content-Type") + " " + req.URL.Query().Get("name")
-				claimed.Store(&kind)
+				claimed = append(claimed, req.Method+" "+req.URL.Path+" "+req.URL.Query().Encode()+" "+req.Header.Get("Content-Type"))
 			}
 		})
 		r := newRig(t, direct+"/mcp", hubtest.Jesse, func(c *tools.Config) { c.Upload.Root = d.root })
 		r.call("bellman_upload", d.args(name, args{"kind": "file"}))
-		if got := claimed.Load(); got == nil || *got != want+" "+name {
-			t.Errorf("%s: claimed as %v, want %s", name, got, want)
+		want = "POST /rooms/" + d.room + "/blobs member_id=" + d.member + "&name=" + name + " " + want
+		if !slices.Equal(claimed, []string{want}) {
+			t.Errorf("%s: claimed as %q, want %q", name, claimed, want)
 		}
 	}
 }

@@ -172,6 +172,22 @@ func TestAnEventEndsAWait(t *testing.T) {
 	wantTexts(t, <-got, "now")
 }
 
+// What should not interrupt comes along in its place, and says what it is.
+func TestAmbientEventsComeAlong(t *testing.T) {
+	r := offline(t)
+	progress := event(2, "progress", "peer@example.com", args{"note": "half"})
+	progress.Ambient = true
+	r.put(memberA, event(1, "heartbeat", "system", args{"members": []any{}}), progress)
+	var w waited
+	got := r.ok("bellman_wait", args{"wait_seconds": 0}, &w)
+	if w.Count != 2 || w.Events[0].Type != "heartbeat" || w.Events[0].Ambient || w.Events[1].Type != "progress" || !w.Events[1].Ambient {
+		t.Errorf("got %+v", w.Events)
+	}
+	if strings.Count(got.text(), "ambient=true") != 1 || strings.Count(string(got.data), `"ambient":`) != 1 {
+		t.Errorf("got %s", got.raw)
+	}
+}
+
 // Of several waits each event goes to one, and a wait for the room comes before
 // one for all.
 func TestEachEventGoesToOneWait(t *testing.T) {
