@@ -9,11 +9,9 @@ import (
 
 	"bellman.sh/desktop/build/macho"
 	"bellman.sh/desktop/build/pe"
+	"bellman.sh/desktop/build/signer"
 	"bellman.sh/desktop/build/target"
 )
-
-// identifier is the name under which the bridge is signed.
-const identifier = "sh.bellman.desktop.bridge"
 
 // binary is a program that was built: the bytes that ship, and those the
 // linker left, which tell what is inside.
@@ -26,6 +24,14 @@ type binary struct {
 // returns the programs by the name a bundle gives them: the slices of darwin
 // signed ad hoc and joined, the one for Windows with its version inside.
 func buildBridges(ctx context.Context, t terminal, p target.Program, targets []target.Target, staging string) (map[string]binary, error) {
+	for _, goal := range targets { // before anything is compiled
+		if goal == target.Host() {
+			continue // it can do without
+		}
+		if err := goal.Ready(); err != nil {
+			return nil, err
+		}
+	}
 	binaries := map[string]binary{}
 	var slices [][]byte
 	for _, goal := range targets {
@@ -36,7 +42,7 @@ func buildBridges(ctx context.Context, t terminal, p target.Program, targets []t
 		b := binary{data: linked, linked: linked}
 		switch goal.OS {
 		case "darwin":
-			slice, err := macho.Sign(linked, identifier)
+			slice, err := macho.Sign(linked, signer.Identifier)
 			if err != nil {
 				return nil, err
 			}

@@ -14,7 +14,9 @@ import (
 	"sync"
 
 	"bellman.sh/desktop/build/mcpb"
+	"bellman.sh/desktop/build/notices"
 	"bellman.sh/desktop/build/target"
+	"bellman.sh/desktop/internal/bellman"
 )
 
 // outDir is where everything that is built goes, below the root.
@@ -55,7 +57,11 @@ func bundle(ctx context.Context, t terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := bundleFiles(manifest, targets, programs)
+	terms, err := writeNotices(ctx, binaries)
+	if err != nil {
+		return err
+	}
+	files, err := bundleFiles(manifest, targets, programs, terms)
 	if err != nil {
 		return err
 	}
@@ -92,7 +98,31 @@ func readManifest() (mcpb.Manifest, error) {
 	if err != nil {
 		return mcpb.Manifest{}, err
 	}
-	return mcpb.ParseManifest(data)
+	m, err := mcpb.ParseManifest(data)
+	if err != nil {
+		return mcpb.Manifest{}, err
+	}
+	return m, inStep(m)
+}
+
+// inStep compares the tools a manifest promises with those the bridge lists.
+func inStep(m mcpb.Manifest) error {
+	var promised, listed []string
+	for _, tool := range m.Tools {
+		if !strings.HasSuffix(tool.Description, ".") || len(tool.Description) > 80 {
+			return fmt.Errorf("manifest.json describes %s with %q, which is not one short sentence", tool.Name, tool.Description)
+		}
+		promised = append(promised, tool.Name)
+	}
+	for _, tool := range append(bellman.ServiceTools(), bellman.LocalTools()...) {
+		listed = append(listed, tool.Name)
+	}
+	slices.Sort(promised)
+	slices.Sort(listed)
+	if !slices.Equal(promised, listed) {
+		return fmt.Errorf("manifest.json promises %s; the bridge lists %s", strings.Join(promised, " "), strings.Join(listed, " "))
+	}
+	return nil
 }
 
 // deflate returns the files of a bundle's server folder by their names there,
@@ -117,9 +147,18 @@ func deflate(binaries map[string]binary) (map[string]mcpb.File, error) {
 	return files, fault
 }
 
+// writeNotices collects the terms of others for everything in binaries.
+func writeNotices(ctx context.Context, binaries map[string]binary) ([]byte, error) {
+	var linked [][]byte
+	for _, b := range binaries {
+		linked = append(linked, b.linked)
+	}
+	return notices.Write(ctx, ".", linked...)
+}
+
 // bundleFiles are the files of a bundle for these targets, given the programs
-// by their names in its server folder.
-func bundleFiles(m mcpb.Manifest, targets []target.Target, programs map[string]mcpb.File) ([]mcpb.File, error) {
+// by their names in its server folder and the terms of what is in them.
+func bundleFiles(m mcpb.Manifest, targets []target.Target, programs map[string]mcpb.File, terms []byte) ([]mcpb.File, error) {
 	var platforms []string
 	for _, t := range targets {
 		if p := t.Platform(); !slices.Contains(platforms, p) {
@@ -130,7 +169,7 @@ func bundleFiles(m mcpb.Manifest, targets []target.Target, programs map[string]m
 	if err != nil {
 		return nil, err
 	}
-	files := []mcpb.File{{Name: mcpb.ManifestName, Data: encoded}}
+	files := []mcpb.File{{Name: mcpb.ManifestName, Data: encoded}, {Name: notices.Name, Data: terms}}
 	for _, t := range targets {
 		f := programs[t.BundleName()]
 		if !slices.ContainsFunc(files, func(other mcpb.File) bool { return other.Name == f.Name }) {

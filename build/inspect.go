@@ -14,6 +14,7 @@ import (
 	"bellman.sh/desktop/build/macho"
 	"bellman.sh/desktop/build/mcpb"
 	"bellman.sh/desktop/build/pe"
+	"bellman.sh/desktop/build/program"
 	"bellman.sh/desktop/build/target"
 )
 
@@ -184,7 +185,7 @@ func (v *verifier) embedded(ctx context.Context, path string, data []byte) {
 	} else {
 		args = append(args, "-CAfile", v.ca)
 	}
-	_, err = execute(ctx, content, "openssl", args...)
+	_, err = program.Run(ctx, content, "openssl", args...)
 	if v.check(path+": the signature inside belongs to these bytes", err) && v.ca == "" {
 		v.skip(path+": who made the signature inside", "name the authorities with --ca")
 	}

@@ -37,9 +37,11 @@ func (t terminal) say(format string, args ...any) {
 func commands() []command {
 	return []command{
 		{"bundle", "[--platform host|all|darwin|linux|windows] [--out DIR]", "build the bridge and pack it into a bundle", bundle},
-		{"release", "[--tag TAG] [--out DIR] [--minisign-key FILE] [--bundle-cert FILE --bundle-key FILE]\n           [--windows-cert FILE --windows-key FILE [--windows-timestamp URL]] [--apple-p12 FILE]", "make everything that is published for one version", release},
+		{"release", `[--tag TAG] [--out DIR] [--minisign-key FILE] [--cosign-key FILE] [--bundle-cert FILE --bundle-key FILE]
+           [--windows-cert FILE --windows-key FILE [--windows-timestamp URL]]
+           [--apple-p12 FILE | --apple-identity NAME [--notary-profile NAME]]`, "make everything that is published for one version", release},
 		{"smoke", "[FILE]", "unpack a bundle as badly as hosts do, start it here, ask for its tools", smoke},
-		{"verify", "[--key FILE] [--ca FILE] [--unsigned] FILE|DIR...", "check what was downloaded", verify},
+		{"verify", "[--key FILE] [--cosign-key FILE] [--ca FILE] [--unsigned] FILE|DIR...", "check what was downloaded", verify},
 		{"demo", "", "show the main job end to end, with what ships", runDemo},
 		{"compile", "bridge|hub [--out DIR]", "build one program for this machine", compile},
 		{"arrows", "LINTER", "break every arrow and see that the linter refuses it", arrows},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +14,10 @@ import (
 	"strings"
 
 	"bellman.sh/desktop/build/mcpb"
+	"bellman.sh/desktop/build/notices"
+	"bellman.sh/desktop/build/program"
 	"bellman.sh/desktop/build/sbom"
+	"bellman.sh/desktop/build/signer"
 	"bellman.sh/desktop/build/sums"
 	"bellman.sh/desktop/build/target"
 )
@@ -24,12 +28,12 @@ func release(ctx context.Context, t terminal, args []string) error {
 	flags := newFlags("release")
 	out := flags.String("out", filepath.Join(outDir, "release"), "")
 	tag := flags.String("tag", "", "")
-	var s signer
-	s.flags(flags)
+	s := &signer.Signer{Say: t.say}
+	s.Flags(flags)
 	if err := parseFlags(flags, args, 0); err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
+	if err := ready(s); err != nil {
 		return err
 	}
 	manifest, err := readManifest()
@@ -56,7 +60,7 @@ func release(ctx context.Context, t terminal, args []string) error {
 	if err := os.Mkdir(r.dir, 0o755); err != nil { //nolint:gosec // what is built is for everyone to read
 		return err
 	}
-	if err := r.fill(ctx, t, &s, manifest, from, staging, text); err != nil {
+	if err := r.fill(ctx, t, s, manifest, from, staging, text); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(*out); err != nil {
@@ -68,6 +72,19 @@ func release(ctx context.Context, t terminal, args []string) error {
 	return r.table(t, *out)
 }
 
+// ready finds what would fail later: flags, files, programs and compilers that
+// are missing. A release is never pure Go for want of a compiler.
+func ready(s *signer.Signer) error {
+	err := s.Check()
+	if misuse, ok := errors.AsType[*signer.MisuseError](err); ok {
+		return &usageError{misuse.Error()}
+	}
+	for _, goal := range target.All {
+		err = errors.Join(err, goal.Ready())
+	}
+	return err
+}
+
 // folder is where a release is put together. Signed says by the name of a
 // file how it is signed itself.
 type folder struct {
@@ -76,20 +93,21 @@ type folder struct {
 }
 
 func (r *folder) add(name string, data []byte, signed string) error {
+	if err := withinBudget(name, data); err != nil {
+		return err
+	}
 	r.signed[name] = signed
 	return os.WriteFile(filepath.Join(r.dir, name), data, 0o644) //nolint:gosec // a release is for everyone to read
 }
 
-func (r *folder) fill(ctx context.Context, t terminal, s *signer, m mcpb.Manifest, from source, staging, text string) error {
+func (r *folder) fill(ctx context.Context, t terminal, s *signer.Signer, m mcpb.Manifest, from source, staging, text string) error {
 	bridge := target.Program{Root: ".", Package: "./server", Version: m.Version}
 	bridges, err := buildBridges(ctx, t, bridge, target.All, staging)
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(bridges)) {
-		if bridges[name], err = s.program(ctx, t, staging, name, bridges[name]); err != nil {
-			return err
-		}
+	if err := signPrograms(ctx, s, staging, bridges); err != nil {
+		return err
 	}
 	hubs, err := buildHubs(ctx, t, m.Version, staging)
 	if err != nil {
@@ -100,7 +118,14 @@ func (r *folder) fill(ctx context.Context, t terminal, s *signer, m mcpb.Manifes
 	if err := r.addPrograms(programs, from); err != nil {
 		return err
 	}
-	if err := r.addBundles(ctx, t, s, m, staging, bridges); err != nil {
+	terms, err := writeNotices(ctx, programs)
+	if err != nil {
+		return err
+	}
+	if err := r.add(notices.Name, terms, ""); err != nil {
+		return err
+	}
+	if err := r.addBundles(ctx, s, m, staging, bridges, terms); err != nil {
 		return err
 	}
 	templates, err := fleetArchive()
@@ -110,10 +135,28 @@ func (r *folder) fill(ctx context.Context, t terminal, s *signer, m mcpb.Manifes
 	if err := r.add("bellman-fleet.zip", templates, ""); err != nil {
 		return err
 	}
+	text, err = r.notes(text, programs)
+	if err != nil {
+		return err
+	}
 	if err := r.add("RELEASE-NOTES.md", []byte(text), ""); err != nil {
 		return err
 	}
-	return r.seal(ctx, t, s, from)
+	return r.seal(ctx, s, from)
+}
+
+// signPrograms signs the bridges of the systems that check signatures.
+func signPrograms(ctx context.Context, s *signer.Signer, staging string, bridges map[string]binary) (err error) {
+	for name, sign := range map[string]func(ctx context.Context, dir, name string, data []byte) ([]byte, string, error){
+		"bellman-bridge.exe": s.Windows, "bellman-bridge-darwin": s.Apple,
+	} {
+		b := bridges[name]
+		if b.data, b.signed, err = sign(ctx, staging, name, b.data); err != nil {
+			return err
+		}
+		bridges[name] = b
+	}
+	return nil
 }
 
 // buildHubs compiles the hub for the systems that teams host it on.
@@ -152,10 +195,8 @@ func (r *folder) addPrograms(programs map[string]binary, from source) error {
 }
 
 // addBundles adds the bundle for every system and one for each.
-func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.Manifest, staging string, bridges map[string]binary) error {
-	if s.bundleCert == "" {
-		t.say("bundles: no signature inside, for there is no --bundle-cert")
-	}
+func (r *folder) addBundles(ctx context.Context, s *signer.Signer, m mcpb.Manifest, staging string, bridges map[string]binary, terms []byte) error {
+	s.SayBundles()
 	programs, err := deflate(bridges)
 	if err != nil {
 		return err
@@ -165,7 +206,7 @@ func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.M
 		if err != nil {
 			return err
 		}
-		files, err := bundleFiles(m, targets, programs)
+		files, err := bundleFiles(m, targets, programs, terms)
 		if err != nil {
 			return err
 		}
@@ -173,12 +214,9 @@ func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.M
 		if err := mcpb.Pack(&packed, files); err != nil {
 			return err
 		}
-		data, signed := packed.Bytes(), ""
-		if s.bundleCert != "" {
-			if data, err = s.seal(ctx, staging, data); err != nil {
-				return err
-			}
-			signed = "PKCS #7 inside"
+		data, signed, err := s.Bundle(ctx, staging, packed.Bytes())
+		if err != nil {
+			return err
 		}
 		if err := r.add(name, data, signed); err != nil {
 			return err
@@ -189,7 +227,7 @@ func (r *folder) addBundles(ctx context.Context, t terminal, s *signer, m mcpb.M
 
 // seal adds what vouches for the rest: the provenance, the sums of everything
 // and the signature over them.
-func (r *folder) seal(ctx context.Context, t terminal, s *signer, from source) error {
+func (r *folder) seal(ctx context.Context, s *signer.Signer, from source) error {
 	list, err := r.sums()
 	if err != nil {
 		return err
@@ -207,16 +245,11 @@ func (r *folder) seal(ctx context.Context, t terminal, s *signer, from source) e
 	if err := r.add(sums.Name, list.Encode(), ""); err != nil {
 		return err
 	}
-	if s.minisignKey == "" {
-		t.say("%s: not signed, for there is no --minisign-key", sums.Name)
-		return nil
-	}
-	path := filepath.Join(r.dir, sums.Name)
-	if err := s.sums(ctx, path, "bellman "+from.version); err != nil {
+	kinds, err := s.Sums(ctx, filepath.Join(r.dir, sums.Name), "bellman "+from.version)
+	if err != nil {
 		return err
 	}
-	t.say("%s: signed (minisign)", sums.Name)
-	r.signed[sums.Name] = "minisign"
+	r.signed[sums.Name] = strings.Join(kinds, ", ")
 	return nil
 }
 
@@ -236,7 +269,7 @@ func (r *folder) sums() (sums.List, error) {
 func compilers(ctx context.Context) []string {
 	var list []string
 	for _, name := range target.Compilers() {
-		out, err := execute(ctx, nil, name, "--version")
+		out, err := program.Run(ctx, nil, name, "--version")
 		if err != nil {
 			continue // the pure Go build has none
 		}
@@ -246,20 +279,29 @@ func compilers(ctx context.Context) []string {
 	return list
 }
 
-// table shows what is in the release.
+// table shows what is in the release, and how far somebody else can trust it.
 func (r *folder) table(t terminal, out string) error {
-	fmt.Fprintf(t.out, "%s\n", out)
-	for _, name := range slices.Sorted(maps.Keys(r.signed)) {
-		path := filepath.Join(out, name)
-		info, err := os.Stat(path)
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.out, "%s\n  %-38s %9s  %-64s  %s\n", out, "name", "size", "sha256", "signed")
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(out, e.Name()))
 		if err != nil {
 			return err
 		}
-		sum, err := sums.Of(path)
-		if err != nil {
-			return err
+		how := cmp.Or(r.signed[e.Name()], "by the sums")
+		switch {
+		case strings.HasPrefix(e.Name(), sums.Name+"."):
+			how = "(a signature)"
+		case r.signed[sums.Name] == "" && r.signed[e.Name()] == "":
+			how = "no"
 		}
-		fmt.Fprintf(t.out, "  %-38s %9d  %x  %s\n", name, info.Size(), sum, cmp.Or(r.signed[name], "in the sums"))
+		fmt.Fprintf(t.out, "  %-38s %9d  %x  %s\n", e.Name(), len(data), sha256.Sum256(data), how)
+	}
+	if r.signed[sums.Name] == "" {
+		fmt.Fprintf(t.out, "NOT SIGNED: nobody can tell who made this, for no key was named; docs/RELEASE.md says how\n")
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"bellman.sh/desktop/build/program"
 )
 
 // source is what a release is made from.
@@ -46,6 +48,6 @@ func readSource(ctx context.Context, version, tag string) (source, error) {
 }
 
 func git(ctx context.Context, args ...string) (string, error) {
-	out, err := execute(ctx, nil, "git", args...)
+	out, err := program.Run(ctx, nil, "git", args...)
 	return strings.TrimSpace(string(out)), err
 }

@@ -10,18 +10,24 @@ import (
 	"slices"
 
 	"bellman.sh/desktop/build/minisign"
+	"bellman.sh/desktop/build/program"
+	"bellman.sh/desktop/build/signer"
 	"bellman.sh/desktop/build/sums"
 )
 
-// pinnedKey is the public key of our releases. It stands in the repository and
-// is never taken from beside what is verified.
-const pinnedKey = "build/release.pub"
+// The public keys of our releases. They stand in the repository and are never
+// taken from beside what is verified.
+const (
+	pinnedKey    = "build/release.pub"
+	pinnedCosign = "build/cosign.pub"
+)
 
 // verify is the subcommand: it checks files of a release, or all of one when a
 // folder is named, and says what it checked and what it could not.
 func verify(ctx context.Context, t terminal, args []string) error {
 	flags := newFlags("verify")
 	key := flags.String("key", pinnedKey, "")
+	cosign := flags.String("cosign-key", pinnedCosign, "")
 	ca := flags.String("ca", "", "")
 	unsigned := flags.Bool("unsigned", false, "")
 	if err := parseFlags(flags, args, 1<<10); err != nil {
@@ -30,7 +36,7 @@ func verify(ctx context.Context, t terminal, args []string) error {
 	if flags.NArg() == 0 {
 		return &usageError{"which files?"}
 	}
-	v := &verifier{t: t, keyFile: *key, ca: *ca, unsigned: *unsigned, lists: map[string]sums.List{}}
+	v := &verifier{t: t, keyFile: *key, cosignFile: *cosign, ca: *ca, unsigned: *unsigned, lists: map[string]sums.List{}}
 	for _, path := range flags.Args() {
 		v.path(ctx, path)
 	}
@@ -45,7 +51,9 @@ func verify(ctx context.Context, t terminal, args []string) error {
 // trusts: the key and the authorities come from the person who runs it.
 type verifier struct {
 	t              terminal
-	keyFile, ca    string
+	keyFile        string
+	cosignFile     string
+	ca             string
 	unsigned       bool
 	lists          map[string]sums.List // by folder
 	passed, failed int
@@ -78,7 +86,7 @@ func (v *verifier) path(ctx context.Context, path string) {
 		v.file(ctx, path)
 		return
 	}
-	list, ok := v.list(path)
+	list, ok := v.list(ctx, path)
 	if !ok {
 		return
 	}
@@ -95,7 +103,8 @@ func unlisted(dir string, list sums.List) error {
 		return err
 	}
 	for _, e := range entries {
-		if _, ok := list[e.Name()]; !ok && e.Name() != sums.Name && e.Name() != sums.Name+".minisig" {
+		beside := []string{sums.Name, sums.Name + signer.MinisignSuffix, sums.Name + signer.CosignSuffix}
+		if _, ok := list[e.Name()]; !ok && !slices.Contains(beside, e.Name()) {
 			return fmt.Errorf("there is %s", e.Name())
 		}
 	}
@@ -103,7 +112,7 @@ func unlisted(dir string, list sums.List) error {
 }
 
 func (v *verifier) file(ctx context.Context, path string) {
-	list, ok := v.list(filepath.Dir(path))
+	list, ok := v.list(ctx, filepath.Dir(path))
 	if !ok || !v.check(path+" is the file in the sums", list.Check(path)) {
 		return
 	}
@@ -117,11 +126,11 @@ func (v *verifier) file(ctx context.Context, path string) {
 
 // list returns the sums of a folder once their signature is checked. It is
 // checked and shown once a folder.
-func (v *verifier) list(dir string) (sums.List, bool) {
+func (v *verifier) list(ctx context.Context, dir string) (sums.List, bool) {
 	if list, seen := v.lists[dir]; seen {
 		return list, list != nil
 	}
-	list, err := v.readList(filepath.Join(dir, sums.Name))
+	list, err := v.readList(ctx, filepath.Join(dir, sums.Name))
 	if err != nil {
 		v.check(filepath.Join(dir, sums.Name), err)
 		list = nil
@@ -130,7 +139,7 @@ func (v *verifier) list(dir string) (sums.List, bool) {
 	return list, list != nil
 }
 
-func (v *verifier) readList(path string) (sums.List, error) {
+func (v *verifier) readList(ctx context.Context, path string) (sums.List, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -143,7 +152,10 @@ func (v *verifier) readList(path string) (sums.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	signature, err := os.ReadFile(path + ".minisig")
+	signature, err := os.ReadFile(path + signer.MinisignSuffix)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errors.New("it is not signed; --unsigned checks the sums alone, which proves nothing about who made them")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +164,29 @@ func (v *verifier) readList(path string) (sums.List, error) {
 		return nil, err
 	}
 	v.check(fmt.Sprintf("%s is signed by %s (%s)", path, key, comment), nil)
+	v.cosign(ctx, path)
 	return sums.Parse(text)
+}
+
+// cosign checks the second signature over the sums, where there is one and
+// somebody to check it.
+func (v *verifier) cosign(ctx context.Context, path string) {
+	what := path + ": signature of cosign's"
+	if _, err := os.Stat(path + signer.CosignSuffix); err != nil {
+		v.skip(what, "it carries none")
+		return
+	}
+	if _, err := os.Stat(v.cosignFile); err != nil {
+		v.skip(what, "no public key at "+v.cosignFile)
+		return
+	}
+	if err := program.Need("cosign"); err != nil {
+		v.skip(what, err.Error())
+		return
+	}
+	_, err := program.Run(ctx, nil, "cosign", "verify-blob", "--key", v.cosignFile,
+		"--bundle", path+signer.CosignSuffix, "--insecure-ignore-tlog=true", path)
+	v.check(what, err)
 }
 
 func (v *verifier) key() (minisign.PublicKey, error) {

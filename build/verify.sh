@@ -8,8 +8,10 @@
 # take this script from the repository as well.
 set -u
 
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-key=$here/release.pub
+case $0 in
+*/*) key=${0%/*}/release.pub ;;
+*) key=release.pub ;;
+esac
 
 usage() {
 	echo 'usage: sh verify.sh [-p KEYFILE] FILE...' >&2
@@ -33,20 +35,22 @@ shift $((OPTIND - 1))
 [ -f "$key" ] || fail "there is no public key at $key, so nobody can tell who made this"
 command -v minisign >/dev/null 2>&1 || fail 'there is no minisign here (apt-get install minisign, brew install minisign)'
 if command -v sha256sum >/dev/null 2>&1; then
-	sum() { sha256sum <"$1" | cut -d' ' -f1; }
+	sum() { sha256sum; }
 elif command -v shasum >/dev/null 2>&1; then
-	sum() { shasum -a 256 <"$1" | cut -d' ' -f1; }
+	sum() { shasum -a 256; }
 else
 	fail 'there is no sha256sum here'
 fi
 
 for file in "$@"; do
 	[ -f "$file" ] || fail "$file is not there"
-	dir=$(dirname "$file")
-	name=$(basename "$file")
-	sums=$dir/SHA256SUMS
+	name=${file##*/}
+	case $file in
+	*/*) sums=${file%/*}/SHA256SUMS ;;
+	*) sums=./SHA256SUMS ;;
+	esac
 	[ -f "$sums" ] || fail "there is no $sums"
-	minisign -V -q -p "$key" -m "$sums" || fail "$sums was not signed with the key of the repository"
+	comment=$(minisign -V -Q -p "$key" -m "$sums") || fail "$sums was not signed with the key of the repository"
 	want=
 	count=0
 	while read -r digest entry; do
@@ -56,6 +60,7 @@ for file in "$@"; do
 		fi
 	done <"$sums"
 	[ "$count" = 1 ] || fail "$name stands $count times in $sums"
-	[ "$(sum "$file")" = "$want" ] || fail "$file is not the file that was released"
-	printf 'ok      %s\n' "$file"
+	got=$(sum <"$file") || fail "$file cannot be read"
+	[ "${got%% *}" = "$want" ] || fail "$file is not the file that was released"
+	printf 'ok      %s (%s)\n' "$file" "$comment"
 done

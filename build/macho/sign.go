@@ -100,18 +100,7 @@ func signature(code []byte, id string, l layout) []byte {
 // directory. ErrUnsigned when there is no signature. It does not judge who
 // signed: an ad hoc signature has no signer.
 func Verify(data []byte) error {
-	l, err := parse(data)
-	if err != nil {
-		return fmt.Errorf("verify Mach-O: %w", err)
-	}
-	if l.signatureAt == 0 {
-		return ErrUnsigned
-	}
-	start, size := uint64(le.Uint32(data[l.signatureAt+8:])), uint64(le.Uint32(data[l.signatureAt+12:]))
-	if start+size > uint64(len(data)) {
-		return errors.New("verify Mach-O: the signature ends behind the file")
-	}
-	directory, err := codeDirectory(data[start : start+size])
+	start, directory, err := find(data)
 	if err != nil {
 		return fmt.Errorf("verify Mach-O: %w", err)
 	}
@@ -120,7 +109,7 @@ func Verify(data []byte) error {
 	if directory[36] != sha256.Size || directory[37] != hashSHA256 || directory[39] != pageBits {
 		return errors.New("verify Mach-O: the code directory is not SHA-256 over pages of 4 KiB")
 	}
-	if limit != int(start) || count != pages(limit) || hashes+count*sha256.Size > len(directory) {
+	if limit != start || count != pages(limit) || hashes+count*sha256.Size > len(directory) {
 		return errors.New("verify Mach-O: the code directory does not cover the program")
 	}
 	for i := range count {
@@ -131,6 +120,34 @@ func Verify(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// DirectoryHash returns the cdhash of a signed program, by which rules on macOS
+// name it: the beginning of the sum of its code directory.
+func DirectoryHash(data []byte) ([20]byte, error) {
+	_, directory, err := find(data)
+	if err != nil {
+		return [20]byte{}, fmt.Errorf("hash code directory: %w", err)
+	}
+	sum := sha256.Sum256(directory)
+	return [20]byte(sum[:]), nil
+}
+
+// find returns the code directory of a program and where its signature begins.
+func find(data []byte) (start int, directory []byte, err error) {
+	l, err := parse(data)
+	if err != nil {
+		return 0, nil, err
+	}
+	if l.signatureAt == 0 {
+		return 0, nil, ErrUnsigned
+	}
+	begin, size := uint64(le.Uint32(data[l.signatureAt+8:])), uint64(le.Uint32(data[l.signatureAt+12:]))
+	if begin+size > uint64(len(data)) {
+		return 0, nil, errors.New("the signature ends behind the file")
+	}
+	directory, err = codeDirectory(data[begin : begin+size])
+	return int(begin), directory, err
 }
 
 // codeDirectory finds the code directory in a super blob.

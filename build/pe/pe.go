@@ -5,6 +5,7 @@ package pe
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -125,6 +126,32 @@ func Signed(data []byte) (bool, error) {
 	}
 	address, size := h.directory(data, securityTable)
 	return address != 0 && size != 0, nil
+}
+
+// Digest returns the SHA-256 sum that Authenticode is made over: of all but the
+// checksum and the signature. Rules of AppLocker and App Control name a program
+// by it, and it stays the same when the program is signed.
+func Digest(data []byte) ([sha256.Size]byte, error) {
+	h, err := parse(data)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	end := len(data)
+	entry := h.optional + 112 + 8*securityTable
+	if address, _ := h.directory(data, securityTable); address != 0 {
+		end = int(address) // of this table alone it is a place in the file
+	}
+	if end < entry+8 || end > len(data) {
+		return [sha256.Size]byte{}, errors.New("the signature stands outside the program")
+	}
+	sum := sha256.New()
+	sum.Write(data[:h.optional+64])
+	sum.Write(data[h.optional+68 : entry])
+	sum.Write(data[entry+8 : end])
+	if address, _ := h.directory(data, securityTable); address == 0 {
+		sum.Write(make([]byte, -end&7)) // a signature is put behind eight-byte words
+	}
+	return [sha256.Size]byte(sum.Sum(nil)), nil
 }
 
 // numbers returns the four numbers Windows wants of a semantic version.
