@@ -96,29 +96,13 @@ func TestACallThatNeedsASignInGivesTheLinkAndWorksOnceApproved(t *testing.T) {
 func TestLoginAndLogoutByCommand(t *testing.T) {
 	h := hubtest.Start(t)
 	p := newProfile(t, h.URL+"/mcp", "", "BELLMAN_CREDENTIAL_STORE=file")
-	cmd := p.command(t, "login")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	said, rest := p.login(t)
+	if !strings.Contains(said, "ssh -N -L") || !strings.Contains(said, "Open this link in a browser on this machine") {
+		t.Errorf("login does not say what to do, over SSH or not:\n%s", said)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said strings.Builder
-	for buf := make([]byte, 1024); !strings.Contains(said.String(), "Waiting for you"); {
-		n, err := out.Read(buf)
-		said.Write(buf[:n])
-		if err != nil {
-			t.Fatalf("login said %q, then %v", said.String(), err)
-		}
-	}
-	if !strings.Contains(said.String(), "ssh -L") {
-		t.Errorf("login does not say what to do over SSH:\n%s", said.String())
-	}
-	approve(t, startLink.FindString(said.String()), "Ada")
-	rest, _ := io.ReadAll(out)
-	if err := cmd.Wait(); err != nil || !strings.Contains(string(rest), "Signed in as Ada.") {
-		t.Fatalf("login: %v\n%s", err, rest)
+	approve(t, startLink.FindString(said), "Ada")
+	if out, err := rest(); err != nil || !strings.Contains(out, "Signed in as Ada at "+strings.TrimPrefix(h.URL, "http://")+", for the profile default.") {
+		t.Fatalf("login: %v\n%s", err, out)
 	}
 	b := p.open(t)
 	if r := b.call("bellman_rooms", nil); r.IsError {
@@ -129,6 +113,102 @@ func TestLoginAndLogoutByCommand(t *testing.T) {
 	}
 	if r := b.call("bellman_rooms", nil); !r.IsError || startLink.FindString(r.text()) == "" {
 		t.Errorf("after logout: %s", r.text())
+	}
+}
+
+// login runs the command until it waits for the person, and returns what it
+// said by then, and what becomes of it.
+func (p profile) login(t *testing.T) (said string, rest func() (string, error)) {
+	t.Helper()
+	cmd := p.command(t, "login")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaint syncBuffer
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for buf := make([]byte, 1024); !strings.Contains(said, "Waiting for you"); {
+		n, err := out.Read(buf)
+		said += string(buf[:n])
+		if err != nil {
+			_ = cmd.Wait()
+			t.Fatalf("login said %q and %q, then %v", said, complaint.String(), err)
+		}
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return said, func() (string, error) {
+		more, _ := io.ReadAll(out)
+		err := cmd.Wait()
+		return string(more) + complaint.String(), err
+	}
+}
+
+// A browser that opens is said to have; what a bridge would log is not.
+func TestLoginByCommandOpensABrowser(t *testing.T) {
+	h := hubtest.Start(t)
+	p := newProfile(t, h.URL+"/mcp", "", "BELLMAN_CREDENTIAL_STORE=file")
+	p.withBrowser(t)
+	if err := os.MkdirAll(filepath.Join(p.dir, "state", "claude-desktop"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said, rest := p.login(t)
+	if !strings.Contains(said, "A browser has been opened") || strings.Contains(said, "ssh") {
+		t.Errorf("login said:\n%s", said)
+	}
+	approve(t, p.openedLink(t), "Ada")
+	out, err := rest()
+	if err != nil || strings.Contains(out, "[bellman]") {
+		t.Errorf("login: %v\n%s", err, out)
+	}
+	if !strings.Contains(out, "bellman-bridge --profile claude-desktop login") {
+		t.Errorf("login does not say that Claude Desktop has a profile of its own:\n%s", out)
+	}
+	if out, err := p.command(t, "whoami").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "Ada (") {
+		t.Errorf("whoami: %v\n%s", err, out)
+	}
+}
+
+// Where nothing can keep a sign-in, none is made by command, and the person is
+// told what would help before they have gone through it.
+func TestLoginByCommandIsNotMadeToBeLost(t *testing.T) {
+	h := hubtest.Start(t)
+	for name, env := range map[string]string{"no keychain": "BELLMAN_LOG=info", "memory": "BELLMAN_CREDENTIAL_STORE=memory"} {
+		out, err := newProfile(t, h.URL+"/mcp", "", env).command(t, "login").CombinedOutput()
+		if err == nil || strings.Contains(string(out), "/start/") || !strings.Contains(string(out), "BELLMAN_CREDENTIAL_STORE=file") || strings.Contains(string(out), "[bellman]") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// Giving up is no failure of anything.
+func TestLoginByCommandCanBeGivenUp(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there one process cannot send Ctrl-C to another")
+	}
+	h := hubtest.Start(t)
+	p := newProfile(t, h.URL+"/mcp", "", "BELLMAN_CREDENTIAL_STORE=file")
+	cmd := p.command(t, "login")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaint syncBuffer
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err == nil || !strings.Contains(complaint.String(), "given up") || !strings.Contains(complaint.String(), "nothing was changed") {
+		t.Errorf("login: %v\n%s", err, complaint.String())
 	}
 }
 

@@ -13,9 +13,9 @@ func whoami(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
 	defer cred.close(ctx, log)
 	who := cred.whoami()
-	fmt.Fprintln(s.out, describe(who))
 	if who.Source == tools.SourceUnknown {
 		return hinted{errSignedOut, "run bellman-bridge login"}
 	}
+	fmt.Fprintln(s.out, describe(who))
 	return nil
 }

@@ -24,7 +24,7 @@ func TestADeadSignInIsKnownToEveryCopy(t *testing.T) {
 	if _, err := other.Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
 		t.Errorf("another copy's Token: %v, want ErrSignInNeeded", err)
 	}
-	<-changed
+	told(t, changed)
 }
 
 // The same is true of one that lives in memory, for those who wait in this
@@ -39,7 +39,7 @@ func TestADeadSignInInMemoryIsAnnounced(t *testing.T) {
 	if _, err := s.Replace(t.Context(), mustToken(t, s)); !errors.Is(err, oauth.ErrSignInNeeded) {
 		t.Fatalf("Replace: %v", err)
 	}
-	<-changed
+	told(t, changed)
 }
 
 // A state file that was written again with nothing new about the item costs no

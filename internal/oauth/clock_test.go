@@ -19,6 +19,7 @@ type issuer struct {
 	mu       sync.Mutex
 	lifetime time.Duration
 	status   int // when not 200, what it answers
+	code     string
 	after    string
 	hold     chan struct{} // when set, an answer waits for it
 	asked    []time.Time
@@ -29,7 +30,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	i.mu.Lock()
 	i.asked = append(i.asked, time.Now())
 	i.given++
-	status, after, hold, n, lifetime := i.status, i.after, i.hold, i.given, i.lifetime
+	status, code, after, hold, n, lifetime := i.status, i.code, i.after, i.hold, i.given, i.lifetime
 	i.mu.Unlock()
 	if hold != nil {
 		<-hold
@@ -40,9 +41,16 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 	if status != 0 {
 		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":%q}`, code)
 		return
 	}
 	fmt.Fprintf(w, `{"access_token":"access-%d","refresh_token":"refresh-%d","token_type":"Bearer","expires_in":%d}`, n, n, int(lifetime.Seconds()))
+}
+
+// stored is the item of the pair number n.
+func stored(n int, ttl, left time.Duration) []byte {
+	return fmt.Appendf(nil, `{"v":1,"gen":%d,"iss":"https://login.example","res":"https://api.example/mcp","cid":"c","te":"https://login.example/token","rt":"refresh-%d","at":"access-%d","exp":%d,"ttl":%d}`,
+		n+1, n, n, time.Now().Add(left).Unix(), int(ttl.Seconds()))
 }
 
 // set changes how it answers.
@@ -72,9 +80,8 @@ type made struct {
 func inTime(t *testing.T, ttl, left time.Duration, f func(made)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		item := fmt.Sprintf(`{"v":1,"gen":1,"iss":"https://login.example","res":"https://api.example/mcp","cid":"c","te":"https://login.example/token","rt":"refresh-0","at":"access-0","exp":%d,"ttl":%d}`,
-			time.Now().Add(left).Unix(), int(ttl.Seconds()))
-		store := &sharedStore{item: []byte(item)}
+		item := stored(0, ttl, left)
+		store := &sharedStore{item: item}
 		s, err := oauth.New(oauth.Config{
 			Server: "https://api.example/mcp", Dir: filepath.Join(t.TempDir(), "state"), Store: store, Log: slog.New(slog.DiscardHandler),
 		})
@@ -262,6 +269,32 @@ func TestRefusedFreshTokensAreLeftAloneForAWhile(t *testing.T) {
 		tok := mustToken(t, s)
 		if _, err := s.Replace(t.Context(), tok); err != nil {
 			t.Errorf("Replace after ordinary refreshes: %v", err)
+		}
+	})
+}
+
+// A lock is only as good as the file system under it: when the server calls a
+// refresh token spent, and another copy has stored its successor meanwhile,
+// that one is used.
+func TestASpentTokenIsLookedForOnceMore(t *testing.T) {
+	inTime(t, 10*time.Minute, -time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		hold := make(chan struct{})
+		as.set(func(i *issuer) { i.status, i.code, i.hold = 400, "invalid_grant", hold })
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if got, err := s.Token(t.Context()); err != nil || got != "access-7" {
+				t.Errorf("Token: %q, %v; want the other copy's", got, err)
+			}
+		})
+		synctest.Wait()
+		if err := m.store.Set(t.Context(), stored(7, 10*time.Minute, 10*time.Minute)); err != nil {
+			t.Error(err)
+		}
+		close(hold)
+		wg.Wait()
+		if n := as.count(); n != 1 {
+			t.Errorf("asked %d times", n)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestSignInInMemory(t *testing.T) {
 	s := r.open(t, memory)
 	changed := s.Changed()
 	r.signIn(t, s)
-	<-changed
+	told(t, changed)
 	tok := mustToken(t, s)
 	for range 2 {
 		fresh, err := s.Replace(t.Context(), tok)

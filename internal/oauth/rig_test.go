@@ -248,6 +248,16 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("it never came to pass that %s", what)
 }
 
+// told waits to be told of a sign-in or a sign-out.
+func told(t *testing.T, changed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody was told of the change")
+	}
+}
+
 // testLog writes to the test's own log.
 func testLog(t *testing.T) *slog.Logger {
 	t.Helper()

@@ -151,6 +151,9 @@ func New(cfg Config) (*Session, error) {
 	}, nil
 }
 
+// Lasts reports whether a sign-in outlives this process.
+func (s *Session) Lasts() bool { return !s.fleeting() }
+
 // serverDir keeps servers apart: two of them never wait for one another.
 func serverDir(dir string, server *url.URL) string {
 	sum := sha256.Sum256([]byte(canonical(server)))

@@ -95,7 +95,7 @@ func TestMemoryStoreEndsWithItsProcess(t *testing.T) {
 	s := r.open(t)
 	changed := s.Changed()
 	r.signIn(t, s)
-	<-changed
+	told(t, changed)
 	fresh, err := s.Replace(t.Context(), mustToken(t, s))
 	if err != nil || r.call(t, fresh) != 200 {
 		t.Fatalf("Replace: %v", err)

@@ -128,7 +128,7 @@ func TestSignInIsJoined(t *testing.T) {
 			t.Errorf("Wait: %v", err)
 		}
 	}
-	<-changed
+	told(t, changed)
 	for _, s := range []*oauth.Session{one, two} {
 		if got := r.call(t, mustToken(t, s)); got != 200 {
 			t.Errorf("call: status %d, want 200", got)
@@ -317,7 +317,7 @@ func TestSignOut(t *testing.T) {
 	if err := s.SignOut(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-changed
+	told(t, changed)
 	for _, x := range []*oauth.Session{s, other} {
 		if _, err := x.Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
 			t.Errorf("Token after signing out: %v, want ErrSignInNeeded", err)
