@@ -1,7 +1,6 @@
 package room_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,67 +11,6 @@ import (
 	"bellman.sh/desktop/internal/hub/hubtest"
 	"bellman.sh/desktop/internal/queue"
 )
-
-// html is what a captive portal answers to everything.
-const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 26\r\nConnection: close\r\n\r\n<html>please log in</html>"
-
-// Every fault of the network, on the socket and while polling: what was said
-// before, during and after it arrives once and in order.
-func TestNothingIsLostOrDoubledByTheNetwork(t *testing.T) {
-	faults := []struct {
-		name  string
-		fault fault
-		cut   bool
-	}{
-		{"cut", fault{}, true},
-		{"refused", fault{refuse: true}, true},
-		{"stalled and cut", fault{stall: true}, true},
-		{"half-open", fault{deaf: true}, true},
-		{"slow", fault{delay: 20 * time.Millisecond}, false},
-		{"reset in the middle of a frame", fault{limit: 300}, false},
-		{"reply dropped after the service acted", fault{dropped: true}, false},
-		{"captive portal", fault{say: html}, true},
-		{"not HTTP at all", fault{say: "220 smtp ready\r\n"}, true},
-	}
-	for _, f := range faults {
-		for _, polling := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/polling=%v", f.name, polling), func(t *testing.T) {
-				t.Parallel()
-				s := startService(t)
-				if polling {
-					s.noSocket(http.StatusUpgradeRequired)
-				}
-				ours, peer := s.pair(t)
-				b := s.watching(t, ours)
-				peer.Say(t, "before")
-				b.take(t, 2)
-				s.set(f.fault)
-				if f.cut {
-					s.cut()
-				}
-				want := []string{}
-				for i := range 5 {
-					peer.Say(t, fmt.Sprint("during ", i))
-					want = append(want, fmt.Sprint("during ", i))
-				}
-				time.Sleep(200 * time.Millisecond) // let the fault bite
-				s.set(fault{})
-				if f.cut {
-					s.cut()
-				}
-				b.watcher.Kick()
-				peer.Say(t, "after")
-				got := b.take(t, 6)
-				if diff := cmp.Diff(append(want, "after"), texts(t, got)); diff != "" {
-					t.Error(diff)
-				}
-				if end := b.membership(t, ours).Ended; end != "" {
-					t.Errorf("the network ended the membership: %s", end)
-				}
-			})
-		}
-	}
-}
 
 // A service that is gone and comes back at the same address is found again
 // without a restart, and its log has what was missed (failure table: service

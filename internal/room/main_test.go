@@ -3,6 +3,7 @@ package room_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"log/slog"
 	"net/url"
 	"os"
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// Tests of a network mostly wait.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }
