@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,28 @@ func TestAShortLivedTokenIsUsed(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
+		if n := as.count(); n != 0 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// Without a refresh token there is nothing to be gained by not using the access
+// token to its end; then only the person can help.
+func TestATokenWithoutRefreshIsUsedToItsEnd(t *testing.T) {
+	inTime(t, 10*time.Minute, 5*time.Second, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		item := strings.Replace(string(stored(0, 10*time.Minute, 5*time.Second)), `"rt":"refresh-0",`, "", 1)
+		if err := m.store.Set(t.Context(), []byte(item)); err != nil {
+			t.Fatal(err)
+		}
+		if got := mustToken(t, s); got != "access-0" {
+			t.Errorf("with 5 s left: %s", got)
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := s.Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
+			t.Errorf("afterwards: %v, want ErrSignInNeeded", err)
+		}
 		if n := as.count(); n != 0 {
 			t.Errorf("asked %d times", n)
 		}

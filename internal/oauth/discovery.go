@@ -103,7 +103,7 @@ func (s *Session) discover(ctx context.Context, pinnedIssuer, pinnedResource str
 func (s *Session) resourceMetadata(ctx context.Context) (resourceDocument, string, error) {
 	// A POST of a message that changes nothing is what every server answers
 	// with its challenge; a GET may be refused before that.
-	r, err := s.wire.fetch(ctx, s.server, "application/json", []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	r, err := s.wire.fetch(ctx, s.server, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {
 		return resourceDocument{}, "", fmt.Errorf("find out where to sign in: %w", err)
 	}
@@ -145,7 +145,7 @@ func (s *Session) resourceMetadata(ctx context.Context) (resourceDocument, strin
 var errWrongResource = errors.New("oauth: the metadata is about another server")
 
 func (s *Session) resourceDocument(ctx context.Context, place *url.URL, hinted bool) (resourceDocument, error) {
-	r, err := s.wire.fetch(ctx, place, "", nil)
+	r, err := s.wire.fetch(ctx, place, nil)
 	if err != nil {
 		return resourceDocument{}, err
 	}
@@ -197,7 +197,7 @@ func (s *Session) issuerMetadata(ctx context.Context, at *url.URL, issuer string
 	}
 	var last error
 	for _, place := range places {
-		r, err := s.wire.fetch(ctx, place, "", nil)
+		r, err := s.wire.fetch(ctx, place, nil)
 		if err != nil {
 			return issuerDocument{}, fmt.Errorf("read the sign-in server's metadata: %w", err)
 		}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,9 @@ func ParseURL(raw string) error {
 	_, err := parseURL(raw)
 	return err
 }
+
+// Migrate moves the item of one store to another.
+func Migrate(ctx context.Context, from, to Store) (bool, error) { return migrate(ctx, from, to) }
 
 // OneLine makes one safe line of foreign text.
 func OneLine(s string, limit int) string { return oneLine(s, limit) }

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -251,7 +250,7 @@ func (l *loopback) callback(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	var v *visit
 	for _, have := range l.visits {
-		if subtle.ConstantTimeCompare([]byte(have.state), []byte(q.state)) == 1 {
+		if same(have.state, q.state) {
 			v = have
 		}
 	}

@@ -251,18 +251,17 @@ func (s *Session) bury(ctx context.Context, st state, c *credential, cause *gran
 	if c != nil && cause.unknownClient() {
 		delete(st.Registrations, c.issuer)
 	}
-	if !s.fleeting() {
+	if s.fleeting() {
+		if err := s.cfg.Store.Delete(ctx); err != nil {
+			s.log.Warn("spent sign-in could not be forgotten", "cause", err)
+		}
+	} else {
 		if c != nil {
 			st.Dead = fingerprint(c.refresh)
 		}
 		st.Gen++
 		st.Epoch++
 		st.Identity, st.Readable, st.Print = nil, false, ""
-	}
-	if s.fleeting() {
-		if err := s.cfg.Store.Delete(ctx); err != nil {
-			s.log.Warn("spent sign-in could not be forgotten", "cause", err)
-		}
 	}
 	s.commit(st, nil, true)
 	s.announceFleeting()

@@ -63,7 +63,7 @@ func (s *Session) register(ctx context.Context, info serverInfo, redirects []str
 	if err != nil {
 		return registration{}, fmt.Errorf("register with the sign-in server: %w", err)
 	}
-	r, err := s.wire.fetch(ctx, info.register, "application/json", body)
+	r, err := s.wire.fetch(ctx, info.register, body)
 	if err != nil {
 		return registration{}, fmt.Errorf("register with the sign-in server: %w", err)
 	}

@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -64,37 +63,3 @@ func (m *memoryStore) Delete(context.Context) error {
 
 func (m *memoryStore) Name() string { return "memory" }
 func (m *memoryStore) volatile()    {}
-
-// Migrate moves the item of one store to another: it writes, reads back, and
-// deletes the old one last, so that there is never none and never for long
-// two. It reports whether there was an item to move. An item that to already
-// holds stays, and from's is deleted.
-func Migrate(ctx context.Context, from, to Store) (bool, error) {
-	old, err := from.Get(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read the sign-in in the %s: %w", from.Name(), err)
-	}
-	if old == nil {
-		return false, nil
-	}
-	have, err := to.Get(ctx)
-	if err != nil {
-		return false, fmt.Errorf("read the sign-in in the %s: %w", to.Name(), err)
-	}
-	if have == nil {
-		if err := to.Set(ctx, old); err != nil {
-			return false, fmt.Errorf("write the sign-in to the %s: %w", to.Name(), err)
-		}
-		back, err := to.Get(ctx)
-		if err != nil {
-			return false, fmt.Errorf("read the sign-in back from the %s: %w", to.Name(), err)
-		}
-		if !slices.Equal(back, old) {
-			return false, fmt.Errorf("the %s did not keep the sign-in as it was written", to.Name())
-		}
-	}
-	if err := from.Delete(ctx); err != nil {
-		return true, fmt.Errorf("delete the sign-in in the %s: %w", from.Name(), err)
-	}
-	return true, nil
-}

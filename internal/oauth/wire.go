@@ -147,8 +147,8 @@ func (r reply) json(to any) error {
 	return nil
 }
 
-// fetch gets a document, or posts body to it when there is one.
-func (w *wire) fetch(ctx context.Context, u *url.URL, contentType string, body []byte) (reply, error) {
+// fetch gets a document, or posts a body of JSON to it when there is one.
+func (w *wire) fetch(ctx context.Context, u *url.URL, body []byte) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
 	method, content := http.MethodGet, io.Reader(nil)
@@ -161,7 +161,7 @@ func (w *wire) fetch(ctx context.Context, u *url.URL, contentType string, body [
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream;q=0.5")
 	if body != nil {
-		req.Header.Set("Content-Type", contentType)
+		req.Header.Set("Content-Type", "application/json")
 	}
 	return w.do(req)
 }
