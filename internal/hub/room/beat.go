@@ -14,10 +14,13 @@ import (
 // asking is the one sentence a heartbeat asks with.
 const asking = "Members listed here: reply now with bellman_send type progress, {note, step?, eta_seconds?}, saying what you are busy with."
 
+// failedPause is how long a room that failed is left alone.
+const failedPause = time.Minute
+
 // Beat appends the heartbeats and housekeeping notices that have fallen due
 // in any room. It opens only the rooms in which something can be due. A room
-// that fails keeps no other waiting; its error is among those returned.
-// See protocol.md 4.7.
+// that fails keeps no other waiting and is tried again in a minute; its error
+// is among those returned. See protocol.md 4.7.
 func (h *House) Beat(ctx context.Context) error {
 	marks, err := h.log.Find(ctx, markBeat, "", 0)
 	if err != nil {
@@ -33,6 +36,7 @@ func (h *House) Beat(ctx context.Context) error {
 		at := known[m.Room]
 		if now >= at && ctx.Err() == nil {
 			if at, err = h.beatRoom(ctx, m.Room); err != nil {
+				at = now + failedPause.Milliseconds()
 				errs = append(errs, err)
 			}
 		}

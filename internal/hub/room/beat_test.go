@@ -73,8 +73,8 @@ func script(t *testing.T, rules int, fresh bool) []string {
 	seats := []string{ticket.MemberID}
 	people := []account.Identity{person(0)}
 	dice := rand.New(rand.NewPCG(uint64(rules), 0))
-	for range 120 {
-		now = now.Add(time.Duration(1+dice.IntN(120)) * time.Second)
+	for range 80 {
+		now = now.Add(time.Duration(1+dice.IntN(300)) * time.Second)
 		n := dice.IntN(len(seats))
 		msg := room.Message{Handle: seats[n]}
 		switch dice.IntN(12) {
@@ -138,7 +138,7 @@ func TestBeatForgetsNothing(t *testing.T) {
 			}
 		}
 	}
-	if spoken < 300 {
+	if spoken < 150 {
 		t.Errorf("only %d events were compared", spoken)
 	}
 }
@@ -216,9 +216,16 @@ func TestDamagedRoomHoldsUpNoOther(t *testing.T) {
 	if err := h.Beat(t.Context()); err == nil || !strings.Contains(err.Error(), "qs_damaged") {
 		t.Errorf("beat: %v, want the damaged room", err)
 	}
+	if err := h.Beat(t.Context()); err != nil {
+		t.Errorf("the next beat: %v, want that it is told of once a minute", err)
+	}
 	got, err := h.Sync(t.Context(), person(0), ticket.SessionID, room.Query{Handle: ticket.MemberID})
 	if err != nil || len(got.Events) == 0 {
 		t.Errorf("the other room heard %d events, %v", len(got.Events), err)
+	}
+	now = now.Add(time.Minute)
+	if err := h.Beat(t.Context()); err == nil {
+		t.Error("a minute later the damaged room was not tried again")
 	}
 	now = now.Add(91 * 24 * time.Hour)
 	if err := h.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), "qs_damaged") {
