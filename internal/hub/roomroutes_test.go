@@ -73,6 +73,10 @@ func TestRoomRoutes(t *testing.T) {
 			t.Errorf("stranger at %q: %d, want 404", path, got)
 		}
 	}
+	get(hubtest.Jesse, "/rooms?as=admin", &list)
+	if len(list.Rooms) != 0 {
+		t.Errorf("open rooms are shown to an administrator: %+v", list)
+	}
 	b.OK(t, bellman.ToolLeave, b.Ref(), nil)
 	a.OK(t, bellman.ToolLeave, a.Ref(), nil)
 	get(hubtest.Jesse, "/rooms?as=admin", &list)

@@ -15,9 +15,9 @@ const (
 	markCode   = "code"   // join code
 	markSeat   = "seat"   // user id, while seated in a room that is not closed; the body is createdIt or nil
 	markEver   = "ever"   // user id, for good
-	markOrg    = "org"    // organization the room was started in
 	markOpen   = "open"   // every room that is not closed
 	markClosed = "closed" // every closed room that is not purged
+	markOrg    = "org"    // organization a closed room was started in
 	markBeat   = "beat"   // open rooms with a heartbeat or housekeeping
 	markBlob   = "blob"   // blob id
 	markAudit  = "audit"  // organization; the body is the row
@@ -30,7 +30,7 @@ var createdIt = []byte("creator")
 func (r *room) marks(rec *record) ([]journal.Mark, error) {
 	var marks []journal.Mark
 	r.look(func(s *state, _ int64) {
-		marks = append(marks, openingMarks(rec)...)
+		marks = append(marks, lifeMarks(s, rec)...)
 		marks = append(marks, seatMarks(s, rec)...)
 		marks = append(marks, departureMarks(s, rec)...)
 		if rec.Blob != nil {
@@ -61,13 +61,11 @@ func (r *room) marks(rec *record) ([]journal.Mark, error) {
 	return marks, nil
 }
 
-func openingMarks(rec *record) []journal.Mark {
+// lifeMarks are those of a room that opens or is closed.
+func lifeMarks(s *state, rec *record) []journal.Mark {
 	var marks []journal.Mark
 	if c := rec.Open; c != nil {
 		marks = append(marks, journal.Mark{Space: markOpen})
-		if c.Org != "" {
-			marks = append(marks, journal.Mark{Space: markOrg, Key: c.Org})
-		}
 		if c.Manifest.Heartbeat > 0 || c.Manifest.Housekeeping != nil {
 			marks = append(marks, journal.Mark{Space: markBeat})
 		}
@@ -75,6 +73,9 @@ func openingMarks(rec *record) []journal.Mark {
 	if rec.Status == StatusClosed {
 		marks = append(marks, journal.Mark{Space: markOpen, Drop: true}, journal.Mark{Space: markBeat, Drop: true},
 			journal.Mark{Space: markClosed})
+		if s.charter.Org != "" {
+			marks = append(marks, journal.Mark{Space: markOrg, Key: s.charter.Org})
+		}
 	}
 	return marks
 }

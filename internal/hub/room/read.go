@@ -155,12 +155,12 @@ func (h *House) Lines(ctx context.Context, who account.Identity, admin bool) (li
 	if admin {
 		space, key = markOrg, who.Org()
 	}
-	marks, err := h.log.Find(ctx, space, key, 0)
+	marks, err := h.log.Find(ctx, space, key, maxRooms+1)
 	if err != nil {
 		return nil, false, err
 	}
-	lines = []Line{}
-	for _, m := range marks {
+	lines, more = []Line{}, len(marks) > maxRooms
+	for _, m := range marks[:min(len(marks), maxRooms)] {
 		r, leave, err := h.enter(ctx, m.Room)
 		if asRefusal(err) != nil {
 			continue // Purged since it was found.
@@ -168,23 +168,13 @@ func (h *House) Lines(ctx context.Context, who account.Identity, admin bool) (li
 		if err != nil {
 			return nil, false, err
 		}
-		var line Line
-		shown := true
 		r.look(func(s *state, _ int64) {
-			shown = !admin || s.closed()
-			line = Line{
+			lines = append(lines, Line{
 				ID: r.id, Room: s.manifest().Room, Mode: s.manifest().Mode, Status: s.status,
 				Members: len(s.seated()), Mine: s.charter.Creator == who.UserID,
-			}
+			})
 		})
 		leave()
-		if !shown {
-			continue
-		}
-		if len(lines) == maxRooms {
-			return lines, true, nil
-		}
-		lines = append(lines, line)
 	}
-	return lines, false, nil
+	return lines, more, nil
 }
