@@ -110,7 +110,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 			if _, err := c.OpenSocket(t.Context(), "qs_1", 0); serviceError(t, err).Status != status {
 				t.Errorf("socket: %v", err)
 			}
-			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "text/plain", Size: 2, Body: strings.NewReader("hi")})
+			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "text/plain", Size: 2, Open: text("hi")})
 			if serviceError(t, err).Status != status {
 				t.Errorf("upload: %v", err)
 			}
@@ -137,8 +137,7 @@ func TestAnUploadIsReplayedAfterARefusedToken(t *testing.T) {
 	})
 	c := client(t, s.URL, &rotating{tokens: []string{"old", "new"}})
 	blob, err := c.UploadBlob(t.Context(), remote.Upload{
-		Room: "qs/../1", Member: "m&1", Name: "é ?.txt", Type: "text/plain", Size: 5, Body: strings.NewReader("hello"),
-		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("hello")), nil },
+		Room: "qs/../1", Member: "m&1", Name: "é ?.txt", Type: "text/plain", Size: 5, Open: text("hello"),
 	})
 	if err != nil || blob != (remote.Blob{ID: "b1", Bytes: 5, Type: "text/plain", Name: "x"}) {
 		t.Fatalf("got %+v, %v", blob, err)
@@ -174,11 +173,11 @@ func TestAnUploadThatFails(t *testing.T) {
 				_, _ = io.WriteString(w, row.body)
 			})
 			c := client(t, s.URL, remote.Key(secret))
-			_, err := c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Body: strings.NewReader("hi")})
+			_, err := c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Open: text("hi")})
 			if e := serviceError(t, err); e.Status != row.status || e.Detail != row.detail || e.Sent != row.sent {
 				t.Errorf("got %+v", e)
 			}
-			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Body: broken{}})
+			_, err = c.UploadBlob(t.Context(), remote.Upload{Room: "qs_1", Member: "m", Name: "n", Type: "t/x", Size: 2, Open: func() io.Reader { return broken{} }})
 			if !errors.Is(err, errFile) {
 				t.Errorf("a file that cannot be read: %v", err)
 			}
@@ -255,3 +254,6 @@ func forbidden(err error) bool {
 	e, ok := errors.AsType[*remote.Error](err)
 	return ok && e.Status == http.StatusForbidden && !e.Sent
 }
+
+// text is a file that holds s.
+func text(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }

@@ -18,16 +18,15 @@ type Blob struct {
 	Name  string `json:"name"`
 }
 
-// Upload is what UploadBlob sends: Size bytes of Body. Open, when set, gives
-// the body again for the one replay after a refused token.
+// Upload is what UploadBlob sends: Size bytes of what Open gives, which is
+// called again for the one replay after a refused token.
 type Upload struct {
 	Room, Member, Name, Type string
 	Size                     int64
-	Body                     io.Reader
-	Open                     func() (io.ReadCloser, error)
+	Open                     func() io.Reader
 }
 
-// UploadBlob stores a file in the room's blob store. It streams u.Body and
+// UploadBlob stores a file in the room's blob store. It streams the file and
 // blocks until the service has it or ctx ends. A refusal is an *Error with its
 // status and the service's words.
 func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
@@ -36,7 +35,7 @@ func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
 	target := c.route("/rooms/")
 	target = *target.JoinPath(url.PathEscape(u.Room), "blobs")
 	target.RawQuery = url.Values{"member_id": {u.Member}, "name": {u.Name}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), u.Body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), u.Open())
 	if err != nil {
 		return Blob{}, fmt.Errorf("upload request: %w", err)
 	}
@@ -44,7 +43,7 @@ func (c *Client) UploadBlob(ctx context.Context, u Upload) (Blob, error) {
 	if u.Size == 0 {
 		req.Body = http.NoBody
 	}
-	req.GetBody = u.Open
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(u.Open()), nil }
 	req.Header.Set("Content-Type", u.Type)
 	resp, err := c.http.Do(req)
 	if err != nil {

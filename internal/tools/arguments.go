@@ -6,14 +6,20 @@ import (
 	"fmt"
 )
 
-// readArguments reads a local tool's arguments into the struct v points to.
-// Unknown ones are ignored, as the service does; one of the wrong type is an
-// error that names it.
-func readArguments(raw json.RawMessage, v any) error {
-	if raw == nil || string(raw) == "null" {
+// readArguments reads a local tool's arguments, out of the params of its call,
+// into the struct v points to. Unknown ones are ignored, as the service does;
+// one of the wrong type is an error that names it.
+func readArguments(params json.RawMessage, v any) error {
+	var p struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	err := json.Unmarshal(params, &p)
+	if err == nil && p.Arguments == nil {
 		return nil
 	}
-	err := json.Unmarshal(raw, v)
+	if err == nil {
+		err = json.Unmarshal(p.Arguments, v) // of null nothing is read
+	}
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if t.Field == "" {
 			return errors.New("arguments must be an object")

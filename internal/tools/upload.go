@@ -62,14 +62,8 @@ func (b *Bridge) upload(ctx context.Context, c Call) Answer {
 }
 
 func uploadArguments(params json.RawMessage) (uploadArgs, error) {
-	var p struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
 	var a uploadArgs
-	if json.Unmarshal(params, &p) != nil {
-		return a, errors.New("arguments must be an object")
-	}
-	if err := readArguments(p.Arguments, &a); err != nil {
+	if err := readArguments(params, &a); err != nil {
 		return a, err
 	}
 	if a.SessionID == "" {
@@ -92,17 +86,16 @@ func uploadArguments(params json.RawMessage) (uploadArgs, error) {
 func (b *Bridge) sendFile(ctx context.Context, c Call, a uploadArgs, f *os.File, size int64) (remote.Blob, *Answer) {
 	var shorter, over atomic.Bool
 	defer over.Store(true) // the transport may read on for a moment, but the call's progress ends with it
-	body := func() io.ReadCloser {
-		return io.NopCloser(&fileReader{r: io.NewSectionReader(f, 0, size), size: size, shorter: &shorter, report: func(at int64) {
+	open := func() io.Reader {
+		return &fileReader{r: io.NewSectionReader(f, 0, size), size: size, shorter: &shorter, report: func(at int64) {
 			if c.Progress != nil && !over.Load() {
 				b.progress(c.Progress, float64(at), float64(size), "Uploading")
 			}
-		}})
+		}}
 	}
 	post := func() (remote.Blob, error) {
 		return b.cfg.Remote.UploadBlob(ctx, remote.Upload{
-			Room: a.SessionID, Member: a.MemberID, Name: filepath.Base(a.Path), Type: mediaType(a.Path), Size: size,
-			Body: body(), Open: func() (io.ReadCloser, error) { return body(), nil },
+			Room: a.SessionID, Member: a.MemberID, Name: filepath.Base(a.Path), Type: mediaType(a.Path), Size: size, Open: open,
 		})
 	}
 	blob, err := post()

@@ -104,14 +104,8 @@ func (b *Bridge) takeBack(ctx context.Context, q *queue.Queue, batch queue.Batch
 
 // waitArguments reads what to wait for and how long.
 func waitArguments(params json.RawMessage) (queue.Filter, time.Duration, error) {
-	var p struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
 	var a waitArgs
-	if err := json.Unmarshal(params, &p); err != nil {
-		return queue.Filter{}, 0, errors.New("arguments must be an object")
-	}
-	if err := readArguments(p.Arguments, &a); err != nil {
+	if err := readArguments(params, &a); err != nil {
 		return queue.Filter{}, 0, err
 	}
 	seconds := 20.0
