@@ -153,3 +153,22 @@ func TestAFrameTooLargeEndsTheSocket(t *testing.T) {
 		t.Error("it was read")
 	}
 }
+
+// A credential with a line break in it never reaches the wire, by call or by
+// socket, and no error shows it (case 150).
+func TestACredentialWithALineBreakIsNotSent(t *testing.T) {
+	s := start(t, friendly)
+	c := client(t, s.URL, remote.Key("qk_split\r\nX-More: header"))
+	_, errCall := call(t, c)
+	_, errSocket := c.OpenSocket(t.Context(), "qs_1", 0)
+	for _, err := range []error{errCall, errSocket} {
+		if err == nil || strings.Contains(err.Error(), "qk_split") {
+			t.Errorf("error %v", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.seen) != 0 {
+		t.Errorf("%d requests were sent", len(s.seen))
+	}
+}

@@ -84,10 +84,12 @@ func TestABridgeWhoseNetworkComesAndGoes(t *testing.T) {
 
 	for _, away := range outages() {
 		inside("route add unreachable 192.0.2.1/32")
+		ip(t, "route add blackhole 192.0.2.3/32")
 		say("without a route")
 		time.Sleep(away)
 		say("still without a route")
 		inside("route del unreachable 192.0.2.1/32")
+		ip(t, "route del blackhole 192.0.2.3/32")
 		expect(fmt.Sprintf("a route that was lost for %v", away))
 	}
 	if end := b.membership(t, ours).Ended; end != "" {

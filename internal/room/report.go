@@ -65,7 +65,7 @@ func (w *Watcher) publish(ctx context.Context) {
 		case <-w.news.some:
 		}
 		pause, list := reportEvery, w.news.take()
-		if err := w.cfg.Queue.Report(ctx, list); err != nil {
+		if err := w.cfg.Queue.Report(ctx, list); err != nil && ctx.Err() == nil {
 			w.news.giveBack(list)
 			pause = storageCheck
 			w.cfg.Log.Debug("what the watches do could not be noted", "error", err)

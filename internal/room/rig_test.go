@@ -49,6 +49,7 @@ func startServiceOn(tb testing.TB, address string) *service {
 		tb.Fatal(err)
 	}
 	s := &service{data: tb.TempDir(), addr: l.Addr().String()}
+	s.Clock = &hubtest.Clock{}
 	s.URL = "http://" + s.addr
 	s.proxy = startProxy(tb, address, s.addr)
 	s.serve(tb, l)
@@ -58,7 +59,7 @@ func startServiceOn(tb testing.TB, address string) *service {
 
 func (s *service) serve(tb testing.TB, l net.Listener) {
 	tb.Helper()
-	h, err := hub.Open(context.WithoutCancel(tb.Context()), hub.Config{Data: s.data, DevKeys: true, Log: slog.New(slog.DiscardHandler)})
+	h, err := hub.Open(context.WithoutCancel(tb.Context()), hub.Config{Data: s.data, DevKeys: true, Now: s.Clock.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}

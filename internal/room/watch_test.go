@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/hub/hubtest"
 	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/remote"
@@ -100,6 +102,57 @@ func TestASeatThatJoinsLaterMissesNothing(t *testing.T) {
 	}
 }
 
+// A watch keeps the seat: long after the last tool call nobody who comes to the
+// full room gets it, and once nobody watches it does go (case 15).
+func TestAWatchedSeatIsNotGivenAway(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"on the socket", "by poll"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			if way == "by poll" {
+				s.noSocket(http.StatusUpgradeRequired)
+			}
+			creator := s.As(hubtest.Peer).Open(t, nil)
+			ours := s.As(hubtest.Jesse).Join(t, creator.Code)
+			b := s.watching(t, ours)
+			creator.Say(t, "hello")
+			b.take(t, 1)
+			s.Clock.Advance(11 * time.Minute)
+			calls := s.calls.Load()
+			creator.Say(t, "ends the poll, and shows that the creator is there")
+			if way == "by poll" {
+				b.eventually(t, "the next poll", func() bool { return s.calls.Load() > calls })
+			}
+			creator.Refused(t, bellman.ToolInvite, creator.Ref(), "full")
+			if end := b.membership(t, ours).Ended; end != "" {
+				t.Fatalf("ended: %s", end)
+			}
+			b.stop()
+			s.Clock.Advance(11 * time.Minute)
+			creator.Invite(t, "") // which it could not if the seat were still kept
+		})
+	}
+}
+
+// A connection that drops is taken up again from the cursor, and for one short
+// failure nobody polls (case 152).
+func TestAShortDropIsNotPolledOver(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	ours, peer := s.pair(t)
+	b := s.watching(t, ours)
+	b.take(t, 1)
+	s.cut()
+	peer.Say(t, "after the drop")
+	if diff := cmp.Diff([]string{"after the drop"}, texts(t, b.take(t, 1))); diff != "" {
+		t.Error(diff)
+	}
+	if opens, calls := s.opens.Load(), s.calls.Load(); opens != 2 || calls != 0 {
+		t.Errorf("%d sockets and %d calls", opens, calls)
+	}
+}
+
 // Memberships, cursors and what was not taken survive a restart, and watching
 // goes on without a tool call (bridge.md 11.17).
 func TestARestartResumesFromTheCursorWithoutAToolCall(t *testing.T) {
@@ -119,8 +172,8 @@ func TestARestartResumesFromTheCursorWithoutAToolCall(t *testing.T) {
 	}
 }
 
-// A membership that no tool call has touched for 72 hours holds no seat; a
-// touch resumes it from where it had read.
+// A room is watched from its cursor as soon as the queue knows it, and one that
+// is left gives up its own socket and no other.
 func TestANewRoomIsWatchedAsSoonAsItIsKnown(t *testing.T) {
 	s := startService(t)
 	b := s.watching(t)
