@@ -104,7 +104,9 @@ func (w *world) endSync(t *rapid.T) {
 	in := func(e *modelEvent) bool { return e.cursor > from && e.cursor <= to }
 	seat.events = slices.DeleteFunc(seat.events, in)
 	for _, c := range slices.Concat(w.claims, w.acked) {
-		c.taken[seat] = slices.DeleteFunc(c.taken[seat], in)
+		if events, ok := c.taken[seat]; ok {
+			c.taken[seat] = slices.DeleteFunc(events, in)
+		}
 	}
 	for c := from + 1; c <= to; c++ {
 		if c > seat.fetched {
