@@ -258,6 +258,29 @@ func TestAWorkingTokenIsUsedWhileTheServerRests(t *testing.T) {
 	})
 }
 
+// A refused token is not sent again because the one in its place is not to be
+// had for the moment.
+func TestARefusedTokenIsNotSentAgain(t *testing.T) {
+	inTime(t, 10*time.Minute, 10*time.Minute, func(m made) {
+		t, s, as := m.T, m.Session, m.issuer
+		as.set(func(i *issuer) { i.status = 500 })
+		if _, err := s.Replace(t.Context(), mustToken(t, s)); err == nil {
+			t.Error("Replace succeeded")
+		}
+		for range 3 {
+			if got, err := s.Token(t.Context()); err == nil || errors.Is(err, oauth.ErrSignInNeeded) {
+				t.Errorf("Token: %q, %v; want a passing error", got, err)
+			}
+			time.Sleep(time.Second)
+		}
+		as.set(func(i *issuer) { i.status = 0 })
+		time.Sleep(time.Minute)
+		if got := mustToken(t, s); got == "access-0" {
+			t.Error("the refused token is sent again")
+		}
+	})
+}
+
 // A service that refuses every fresh token is left alone for half a minute;
 // refreshes that nobody's refusal asked for do not count.
 func TestRefusedFreshTokensAreLeftAloneForAWhile(t *testing.T) {

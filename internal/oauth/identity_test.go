@@ -74,3 +74,14 @@ func TestOpaqueToken(t *testing.T) {
 	}
 	mustToken(t, s)
 }
+
+// Who is signed in where the sign-in used to be kept is not said to be signed
+// in here.
+func TestIdentityOfAnotherStoreIsNobody(t *testing.T) {
+	r := newRig(t)
+	r.signIn(t, r.open(t))
+	s := r.open(t, func(c *oauth.Config) { c.Store = oauth.FileStore(oauth.CredentialFile(r.dir, r.as.Resource())) })
+	if id, ok := s.Identity(); ok || id.UserID != "" {
+		t.Errorf("Identity: %+v, %v", id, ok)
+	}
+}

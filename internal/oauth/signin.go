@@ -205,11 +205,14 @@ func (s *Session) turn(ctx context.Context, a *Attempt) (unlock func(), err erro
 			return unlock, nil
 		}
 		if rec.Link != "" && !rec.Ended {
-			if rec.ID != joined {
+			opened := rec.Opened
+			if rec.ID == joined {
+				opened = opened || a.Opened() // by this process, on the other's link
+			} else {
 				s.log.Info("joined the sign-in of another process", "pid", rec.PID)
 			}
 			joined = rec.ID
-			a.show(rec.Link, rec.Opened)
+			a.show(rec.Link, opened)
 		}
 		if !pause(ctx, joinInterval) {
 			return nil, context.Cause(ctx)

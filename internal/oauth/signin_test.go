@@ -140,6 +140,45 @@ func TestSignInIsJoined(t *testing.T) {
 	}
 }
 
+// Who asks to sign in gets a browser, also on the sign-in of a copy that opened
+// none.
+func TestLoginOpensABrowserOnTheSignInItJoins(t *testing.T) {
+	r := newRig(t)
+	waiting := r.begun(t, r.open(t, noBrowser))
+	a, err := r.open(t, func(c *oauth.Config) { c.Open = ignored(r) }).Login(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	looking, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond) // It looks what has become of the other's meanwhile.
+	defer cancel()
+	if err := a.Wait(looking); err == nil || !a.Opened() {
+		t.Errorf("opened %v, %v", a.Opened(), err)
+	}
+	r.finishes(t, waiting)
+	if err := a.Wait(t.Context()); err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+	if n := len(r.browser.Opened()); n != 1 {
+		t.Errorf("browsers opened: %d", n)
+	}
+}
+
+// A session is refused before it does anything when it cannot be kept.
+func TestASessionNeedsItsPlaces(t *testing.T) {
+	r := newRig(t)
+	for name, change := range map[string]func(*oauth.Config){
+		"relative directory": func(c *oauth.Config) { c.Dir = "state" }, "no directory": func(c *oauth.Config) { c.Dir = "" },
+		"no store": func(c *oauth.Config) { c.Store = nil }, "no log": func(c *oauth.Config) { c.Log = nil },
+		"no server": func(c *oauth.Config) { c.Server = "" }, "plain http": func(c *oauth.Config) { c.Server = "http://bell.example/mcp" },
+	} {
+		c := r.config()
+		change(&c)
+		if _, err := oauth.New(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // An attacker who was shown the link finishes it with an account of their own
 // and sends the callback to the victim: it is refused, and the victim's own
 // sign-in goes on.
