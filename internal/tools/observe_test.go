@@ -95,3 +95,37 @@ func FuzzLocalArguments(f *testing.F) {
 		}
 	})
 }
+
+// Who was removed learns of it from the event as well as from the flag; only
+// the service's own record of one's own seat counts.
+func TestARemovalIsReadFromItsEvent(t *testing.T) {
+	r, fixed, _ := answering(t)
+	for seat, c := range map[string]struct {
+		kind, of string
+		ends     bool
+	}{
+		"m_1": {"message", "m_1", false},
+		"m_2": {"member_evicted", "m_1", false},
+		"m_3": {"member_timed_out", "m_1", false},
+		"m_4": {"member_evicted", "m_4", true},
+		"m_5": {"member_timed_out", "m_5", true},
+	} {
+		m := queue.Member{Room: "qs_1", ID: seat}
+		if _, err := r.queue.Touch(t.Context(), jesse, m, 0); err != nil {
+			t.Fatal(err)
+		}
+		page := `{"content":[],"structuredContent":{"cursor":1,"session_status":"active","events":[{"trust":"untrusted","origin":{},"data":` +
+			`{"cursor":1,"type":"` + c.kind + `","from":{"member_id":"system","label":"s"},"payload":{"member_id":"` + c.of + `"},"ref_id":null,"at":"t"}}]}}`
+		fixed.Store(&page)
+		r.ok("bellman_sync", args{"session_id": m.Room, "member_id": m.ID}, nil)
+		all, err := r.queue.Memberships(t.Context(), jesse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range all {
+			if k.Member == m && (k.Ended != "") != c.ends {
+				t.Errorf("%s, after %s of %s: ended %q", seat, c.kind, c.of, k.Ended)
+			}
+		}
+	}
+}
