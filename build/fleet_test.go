@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"bellman.sh/desktop/internal/bellman"
 	"bellman.sh/desktop/internal/policy"
 
 	"github.com/google/go-cmp/cmp"
@@ -152,7 +154,7 @@ func registryFile(t *testing.T, name string) map[string]any {
 		case m[4] != "":
 			values[m[1]] = multiString(t, m[4])
 		default:
-			values[m[1]] = strings.ReplaceAll(m[2], `\\`, `\`)
+			values[m[1]] = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(m[2])
 		}
 	}
 	return values
@@ -227,6 +229,18 @@ func TestRegistryFileGovernsTheBridge(t *testing.T) {
 	if !strings.Contains(out, `HKLM\SOFTWARE\Policies\Bellman`) {
 		t.Errorf("it does not say where that stands:\n%s", out)
 	}
+	const key = `HKLM\SOFTWARE\Policies\Bellman`
+	ask("reg", "add", key, "/v", "LogLevel", "/t", "REG_SZ", "/d", "error", "/f")
+	ask("reg", "add", key, "/v", "uploadEnabled", "/t", "REG_DWORD", "/d", "0", "/f")
+	if out := ask(bridge, "policy"); !regexp.MustCompile(`logLevel\s+error`).MatchString(out) || !regexp.MustCompile(`uploadEnabled\s+false`).MatchString(out) {
+		t.Errorf("after reg add:\n%s", out)
+	}
+	ask("reg", "add", key, "/v", "serverAddress", "/t", "REG_SZ", "/d", "x", "/f")
+	refused := exec.CommandContext(t.Context(), "wine", bridge, "policy")
+	refused.Env = env
+	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "serverAddress: is not a key") {
+		t.Errorf("a misspelt key: %v\n%s", err, out)
+	}
 }
 
 // Group policy, Jamf and the script for Intune name every key and no other.
@@ -294,17 +308,29 @@ func TestTemplatesUseTheNewNamesOfClaudeDesktop(t *testing.T) {
 	payload(t, "macos/claude.mobileconfig", "com.anthropic.claudefordesktop")
 }
 
-// The entry for fleets without extensions starts the bridge as the bundle does.
+// server is an entry of managedMcpServers.
+type server struct {
+	Name, Transport, Command string
+	Args                     []string
+	Env, ToolPolicy          map[string]string
+}
+
+func servers(t *testing.T, text []byte) []server {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	var list []server
+	if err := dec.Decode(&list); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return list
+}
+
+// The entry for fleets without extensions starts the bridge as the bundle does,
+// and what the profile and the registry hold is the same entry, as one text.
 func TestManagedServerStartsTheBridge(t *testing.T) {
-	var entries []struct {
-		Command string
-		Args    []string
-		Env     map[string]string
-	}
-	if err := json.Unmarshal(template(t, "claude/managedMcpServers.json"), &entries); err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != 1 || !filepath.IsAbs(entries[0].Command) {
+	entries := servers(t, template(t, "claude/managedMcpServers.json"))
+	if len(entries) != 1 || !filepath.IsAbs(entries[0].Command) || entries[0].Transport != "stdio" {
 		t.Fatalf("entries = %+v, want one with an absolute command", entries)
 	}
 	if diff := cmp.Diff([]string{"--bundle"}, entries[0].Args); diff != "" {
@@ -312,5 +338,33 @@ func TestManagedServerStartsTheBridge(t *testing.T) {
 	}
 	if entries[0].Env["BELLMAN_DELIVERY"] != "queue" || entries[0].Env["BELLMAN_KEY"] != "" {
 		t.Errorf("environment = %v", entries[0].Env)
+	}
+	tools := map[string]bool{"bellman_*": true}
+	for _, tool := range append(bellman.ServiceTools(), bellman.LocalTools()...) {
+		tools[tool.Name] = true
+	}
+	for tool, rule := range entries[0].ToolPolicy {
+		if !tools[tool] || !slices.Contains([]string{"allow", "ask", "blocked"}, rule) {
+			t.Errorf("rule %q for %q", rule, tool)
+		}
+	}
+	var profile map[string]any
+	data, err := os.ReadFile(payload(t, "macos/claude-servers.mobileconfig", "com.anthropic.claudefordesktop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plist.Unmarshal(data, &profile); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{
+		"macOS": profile["managedMcpServers"], "Windows": registryFile(t, "windows/claude-servers.reg")["managedMcpServers"],
+	} {
+		text, ok := value.(string)
+		if !ok {
+			t.Fatalf("%s: it is a %T and no text", name, value)
+		}
+		if diff := cmp.Diff(entries, servers(t, []byte(text)), cmpopts.IgnoreFields(server{}, "Command")); diff != "" {
+			t.Errorf("%s (-file +template):\n%s", name, diff)
+		}
 	}
 }

@@ -17,6 +17,10 @@ if [ "$(uname -s)" = Linux ]; then
 	want secret-tool libsecret-tools
 	want minisign minisign
 	want openssl openssl
+	want osslsigncode osslsigncode
+	want git git
+	want llvm-objdump llvm
+	want curl curl
 	want unzip unzip
 	want python3 python3-minimal
 	want chromium chromium
