@@ -2,7 +2,12 @@ package tools_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"bellman.sh/desktop/internal/hub/hubtest"
 	"bellman.sh/desktop/internal/queue"
@@ -128,4 +133,29 @@ func TestARemovalIsReadFromItsEvent(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever call concerns a room keeps it watched: the time after which nobody
+// wants it begins anew.
+func TestCallsKeepARoomWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := inBubble(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			body, _ := io.ReadAll(req.Body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","content":[],"structuredContent":{"cursor":1,"events":[]}}}`, readRequest(body).ID)
+		}))
+		m := queue.Member{Room: "qs_1", ID: "m_1"}
+		if _, err := r.queue.Touch(t.Context(), jesse, m, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range []string{"bellman_sync", "bellman_send", "bellman_confirm", "bellman_start"} {
+			time.Sleep(2 * time.Minute) // a touch sooner than that is not written down
+			began := time.Now()
+			r.ok(tool, args{"session_id": m.Room, "member_id": m.ID, "since_cursor": 1}, nil)
+			all, err := r.queue.Memberships(t.Context(), jesse)
+			if err != nil || len(all) != 1 || all[0].Touched.Before(began) {
+				t.Errorf("%s at %s: %+v, %v", tool, began, all, err)
+			}
+		}
+	})
 }

@@ -130,8 +130,15 @@ func TestASyncThatSignsInHandsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.who.Store(nil)
-	go func() { r.who.Store(&jesse); b.approve(hubtest.Jesse, nil) }()
+	approved := make(chan struct{})
+	go func() {
+		defer close(approved)
+		eventually(t, "the call asks for a sign-in", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.starts == 1 })
+		r.who.Store(&jesse)
+		b.approve(hubtest.Jesse, nil)
+	}()
 	j.sync(0)
+	<-approved
 	if next, err := r.queue.Next(t.Context(), jesse, queue.Member{Room: seat.Room, ID: seat.Member}); err != nil || next < 0 {
 		t.Errorf("next %d, %v", next, err)
 	}
