@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"time"
 )
 
@@ -85,4 +86,17 @@ func (p inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 func Holds(item []byte, access string) bool {
 	c := decodeItem(item)
 	return c != nil && string(c.access) == access
+}
+
+// Discover asks s's server where to sign in and returns what it found.
+func Discover(ctx context.Context, s *Session) (resource, issuer string, endpoints []*url.URL, err error) {
+	info, err := s.discover(ctx, "", "")
+	if err != nil {
+		return "", "", nil, err
+	}
+	endpoints = []*url.URL{info.authorize, info.token}
+	if info.register != nil {
+		endpoints = append(endpoints, info.register)
+	}
+	return info.resource, info.issuer, endpoints, nil
 }

@@ -3,6 +3,9 @@ package oauth_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"unicode"
@@ -145,4 +148,46 @@ func TestServersCannotLeadInwards(t *testing.T) {
 			t.Errorf("from %s to %s: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
+}
+
+// Whatever the two documents hold, what is found belongs to the server that
+// was asked and to one issuer, or nothing is.
+func FuzzMetadata(f *testing.F) {
+	f.Add("", `{"resource":"https://api.example/mcp","authorization_servers":["https://login.example"]}`,
+		`{"issuer":"https://login.example","authorization_endpoint":"https://login.example/a","token_endpoint":"https://login.example/t","code_challenge_methods_supported":["S256"]}`)
+	f.Add(`Bearer resource_metadata="https://api.example/x", scope="a"`, `{"resource":"https://api.example","authorization_servers":["https://api.example"]}`,
+		`{"issuer":"https://api.example","authorization_endpoint":"https://API.example:443/a?b","token_endpoint":"https://api.example/t","registration_endpoint":"https://evil.example/r","code_challenge_methods_supported":["S256"]}`)
+	f.Add(`Bearer resource_metadata="https://evil.example/x"`, `[]`, `null`)
+	f.Add("Basic", `{"resource":1}`, `{"issuer":{}}`)
+	f.Fuzz(func(t *testing.T, challenge, about, issuing string) {
+		s, err := oauth.New(oauth.Config{Server: "https://api.example/mcp", Dir: t.TempDir(), Store: oauth.MemoryStore(), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AnswerWith(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case r.Method == http.MethodPost:
+				w.Header().Set("WWW-Authenticate", challenge)
+				w.WriteHeader(http.StatusUnauthorized)
+			case r.URL.Host == "api.example" && !strings.Contains(r.URL.Path, "authorization-server") && !strings.Contains(r.URL.Path, "openid"):
+				_, _ = io.WriteString(w, about)
+			default:
+				_, _ = io.WriteString(w, issuing)
+			}
+		}))
+		resource, issuer, endpoints, err := oauth.Discover(t.Context(), s)
+		if err != nil {
+			return
+		}
+		if resource != "https://api.example/mcp" && !strings.HasPrefix(strings.ToLower(resource), "https://api.example") {
+			t.Errorf("a token would be asked for %q", resource)
+		}
+		for _, at := range endpoints {
+			end, own, err := oauth.Endpoint(at.String(), issuer)
+			if err != nil || end != own || at.Scheme != "https" || at.User != nil || at.Fragment != "" {
+				t.Errorf("the issuer %q leads to %s: %v", issuer, at, err)
+			}
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -136,6 +138,32 @@ func TestSixProcessesShareOneRefresh(t *testing.T) {
 	}
 	if got := r.call(t, mustToken(t, r.open(t))); got != 200 {
 		t.Errorf("call afterwards: status %d, want 200", got)
+	}
+}
+
+// The proxy of the environment is on the way to a sign-in server, as it is to
+// the service.
+func TestSignInGoesThroughTheProxy(t *testing.T) {
+	r := newRig(t)
+	var mu sync.Mutex
+	var asked []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		asked = append(asked, q.Method+" "+q.Host)
+		mu.Unlock()
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	cmd := command(t, child{Do: "signin", Server: "https://bell.example/mcp", Dir: r.dir, Ports: r.ports})
+	cmd.Env = append(cmd.Env, "HTTPS_PROXY="+proxy.URL, "NO_PROXY=")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Bad Gateway") {
+		t.Errorf("SignIn: %v, %s; want what the proxy says", err, out)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(asked, []string{"CONNECT bell.example:443"}) {
+		t.Errorf("the proxy was asked for %v", asked)
 	}
 }
 

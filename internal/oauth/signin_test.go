@@ -140,6 +140,26 @@ func TestSignInIsJoined(t *testing.T) {
 	}
 }
 
+// A person who declines has declined for every copy that waits for them: none
+// of those begins anew.
+func TestARefusalEndsTheSignInsThatJoined(t *testing.T) {
+	r := newRig(t)
+	r.as.Set(func(s *oauthtest.Switches) { s.Deny = true })
+	one := r.begun(t, r.open(t, func(c *oauth.Config) { c.Open = ignored(r) }))
+	two := r.begun(t, r.open(t, func(c *oauth.Config) { c.Open = ignored(r) }))
+	if _, err := r.browser.Finish(t.Context(), one.Link()); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range []*oauth.Attempt{one, two} {
+		if err := a.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "access_denied") {
+			t.Errorf("copy %d: %v, want the refusal", i+1, err)
+		}
+	}
+	if n := len(r.browser.Opened()); n != 1 {
+		t.Errorf("browsers opened: %d", n)
+	}
+}
+
 // Who asks to sign in gets a browser, also on the sign-in of a copy that opened
 // none.
 func TestLoginOpensABrowserOnTheSignInItJoins(t *testing.T) {
