@@ -14,7 +14,7 @@ import (
 )
 
 // flips changes 200 bits, spread over one bundle, and one in each other file.
-func flips(t *testing.T, root, dir string, k keys) {
+func flips(t *testing.T, root, dir string) {
 	t.Helper()
 	bundle := filepath.Join(dir, "bellman-windows.mcpb")
 	info, err := os.Stat(bundle)
@@ -23,14 +23,14 @@ func flips(t *testing.T, root, dir string, k keys) {
 	}
 	step := info.Size() / 200
 	for i := range int64(200) {
-		flipped(t, root, bundle, i*step+mathrand.Int64N(step), k)
+		flipped(t, root, bundle, i*step+mathrand.Int64N(step))
 	}
 	for _, name := range []string{"SHA256SUMS", "SHA256SUMS.minisig", "bellman-bridge.exe", "RELEASE-NOTES.md", "provenance.intoto.json"} {
-		flipped(t, root, filepath.Join(dir, name), 100, k)
+		flipped(t, root, filepath.Join(dir, name), 100)
 	}
 }
 
-func flipped(t *testing.T, root, path string, at int64, k keys) {
+func flipped(t *testing.T, root, path string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -52,14 +52,14 @@ func flipped(t *testing.T, root, path string, at int64, k keys) {
 	if strings.HasPrefix(filepath.Base(path), "SHA256SUMS") {
 		target = filepath.Join(filepath.Dir(path), "RELEASE-NOTES.md")
 	}
-	if out, _, code := buildIn(t, root, "verify", "--key", k.public, target); code != 1 {
+	if out, _, code := buildIn(t, root, "verify", target); code != 1 {
 		t.Errorf("%s changed at %d: exit %d\n%s", filepath.Base(path), at, code, out)
 	}
 }
 
 // rewritten does what somebody does who can change the download but not the
 // repository. Both verifiers must notice.
-func rewritten(t *testing.T, root, dir string, k keys) {
+func rewritten(t *testing.T, root, dir string) {
 	t.Helper()
 	forged := t.TempDir()
 	if err := os.CopyFS(forged, os.DirFS(dir)); err != nil {
@@ -76,7 +76,7 @@ func rewritten(t *testing.T, root, dir string, k keys) {
 		}
 	}
 	script := func(file string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(root, "build", "verify.sh"), "-p", k.public, file)
+		cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(root, "build", "verify.sh"), file)
 		cmd.Env = []string{"PATH=" + only}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -108,7 +108,7 @@ func rewritten(t *testing.T, root, dir string, k keys) {
 	if out, err := script(path); err == nil {
 		t.Errorf("verify.sh takes rewritten sums:\n%s", out)
 	}
-	if out, _, code := buildIn(t, root, "verify", "--key", k.public, path); code != 1 {
+	if out, _, code := buildIn(t, root, "verify", path); code != 1 {
 		t.Errorf("verify takes rewritten sums: exit %d\n%s", code, out)
 	}
 }

@@ -61,6 +61,7 @@ func TestManifestOutOfStepIsRefused(t *testing.T) {
 		"platform without command": {"server/mcp_config/platform_overrides/win32", nil, "win32"},
 		"override by processor":    {"server/mcp_config/platform_overrides/darwin-arm64", map[string]any{}, "darwin-arm64"},
 		"environment by platform":  {"server/mcp_config/platform_overrides/linux/env", map[string]any{"BELLMAN_DELIVERY": "queue"}, "env of linux"},
+		"other value by platform":  {"server/mcp_config/platform_overrides/linux/env/BELLMAN_DELIVERY", "hook", "env of linux"},
 		"no bundle flag":           {"server/mcp_config/platform_overrides/win32/args", []any{}, "args of win32"},
 		"undeclared setting":       {"user_config/upload_root", nil, "user_config.upload_root"},
 		"folder nobody fills":      {"server/mcp_config/platform_overrides/linux/command", "${HOME}/x", "${HOME}"},

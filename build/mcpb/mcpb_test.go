@@ -198,6 +198,13 @@ func TestUnpackStaysInItsFolder(t *testing.T) {
 			if err := make(zw); err != nil {
 				t.Fatal(err)
 			}
+			w, err := zw.Create(mcpb.ManifestName) // all else about it is right
+			if err == nil {
+				_, err = w.Write(manifest(t))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := zw.Close(); err != nil {
 				t.Fatal(err)
 			}

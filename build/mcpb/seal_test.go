@@ -50,12 +50,24 @@ func TestSealedBundleIsStillAZIPFile(t *testing.T) {
 	}
 }
 
+// room is what the comment of 16,384 bytes leaves for a signature, beside the
+// two marks and the length.
+const room = 16384 - 11 - 4 - 12
+
+func TestSealTakesTheLongestSignature(t *testing.T) {
+	longest := bytes.Repeat([]byte("s"), room)
+	_, signature, err := mcpb.Unseal(seal(t, pack(t, sample(t)), longest))
+	if err != nil || !bytes.Equal(signature, longest) {
+		t.Errorf("%d bytes came back, err = %v", len(signature), err)
+	}
+}
+
 func TestSealRefuses(t *testing.T) {
 	bundle := pack(t, sample(t))
 	for name, tt := range map[string]struct{ bundle, signature []byte }{
 		"a sealed bundle":      {seal(t, bundle, []byte("x")), []byte("x")},
 		"no bundle":            {[]byte("PK"), []byte("x")},
-		"a signature too long": {bundle, make([]byte, 16384)},
+		"a signature too long": {bundle, make([]byte, room+1)},
 		"an end record inside": {bundle, []byte("PK\x05\x06")},
 	} {
 		if _, err := mcpb.Seal(tt.bundle, func([]byte) ([]byte, error) { return tt.signature, nil }); err == nil {
@@ -78,6 +90,7 @@ func TestUnsealRefusesOtherLayouts(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"appended to the file": append(bytes.Clone(bundle), "MCPB_SIG_V1\x01\x00\x00\x00xMCPB_SIG_END"...),
 		"another length":       change(at+11, 0xff),
+		"a length to the end":  append(append(bytes.Clone(sealed[:at+11]), 0xf3, 0x3f, 0, 0), sealed[at+15:]...),
 		"huge length":          change(at+14, 0x7f),
 		"byte in the padding":  change(len(sealed)-1, 1),
 		"comment not counted":  change(at-1, 0),

@@ -131,6 +131,7 @@ func Signed(data []byte) (bool, error) {
 // Digest returns the SHA-256 sum that Authenticode is made over: of all but the
 // checksum and the signature. Rules of AppLocker and App Control name a program
 // by it, and it stays the same when the program is signed.
+// The file must be aligned as Stamp leaves it.
 func Digest(data []byte) ([sha256.Size]byte, error) {
 	h, err := parse(data)
 	if err != nil {
@@ -148,9 +149,6 @@ func Digest(data []byte) ([sha256.Size]byte, error) {
 	sum.Write(data[:h.optional+64])
 	sum.Write(data[h.optional+68 : entry])
 	sum.Write(data[entry+8 : end])
-	if address, _ := h.directory(data, securityTable); address == 0 {
-		sum.Write(make([]byte, -end&7)) // a signature is put behind eight-byte words
-	}
 	return [sha256.Size]byte(sum.Sum(nil)), nil
 }
 

@@ -1,6 +1,7 @@
 package sums_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"os/exec"
@@ -64,6 +65,13 @@ func TestCheckFindsAChange(t *testing.T) {
 	path := filepath.Join(dir, "b.txt")
 	if err := list.Check(path); err != nil {
 		t.Errorf("unchanged: %v", err)
+	}
+	for i := range sha256.Size { // every byte of the sum counts
+		other := list["b.txt"]
+		other[i] ^= 1
+		if err := (sums.List{"b.txt": other}).Check(path); !errors.Is(err, sums.ErrMismatch) {
+			t.Errorf("byte %d of the sum changed: err = %v, want ErrMismatch", i, err)
+		}
 	}
 	if err := os.WriteFile(path, []byte("c"), 0o600); err != nil {
 		t.Fatal(err)
