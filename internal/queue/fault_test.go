@@ -158,6 +158,56 @@ func TestAnOwedAcknowledgementIsPaid(t *testing.T) {
 	wantCursors(t, b, 2)
 }
 
+// So is a release: the events come again without a restart.
+func TestAnOwedReleaseIsPaid(t *testing.T) {
+	t.Parallel()
+	q, l := leased(t, t.TempDir())
+	put(t, q, l, 1)
+	b := claim(t, q)
+	db := raw(t, q.Path())
+	run(t, db, "create trigger full before update of claim on event begin select raise(abort, 'disk full'); end")
+	if err := q.Release(t.Context(), b.Token, false); err == nil {
+		t.Fatal("the release was written")
+	}
+	run(t, db, "drop trigger full")
+	eventually(t, "claim", func() bool {
+		b = claim(t, q)
+		return b.Token != ""
+	})
+	wantCursors(t, b, 1)
+	if b.Deliveries[0].Redelivered {
+		t.Error("flagged though no reply had left")
+	}
+}
+
+// A cancellation that crosses a reply whose acknowledgement is still owed
+// brings the events back, flagged, and the debt does not take them away again.
+func TestARecallOfAnOwedAcknowledgement(t *testing.T) {
+	t.Parallel()
+	q, l := leased(t, t.TempDir())
+	q.Still() // so that nothing is paid before the recall
+	put(t, q, l, 1)
+	b := claim(t, q)
+	db := raw(t, q.Path())
+	run(t, db, "create trigger full before insert on kept begin select raise(abort, 'disk full'); end")
+	if err := q.Ack(t.Context(), b.Token); err == nil {
+		t.Fatal("the acknowledgement was written")
+	}
+	run(t, db, "drop trigger full")
+	if err := q.Recall(t.Context(), b.Token); err != nil {
+		t.Fatal(err)
+	}
+	again := claim(t, q)
+	wantCursors(t, again, 1)
+	if !again.Deliveries[0].Redelivered {
+		t.Error("the repeat is not flagged")
+	}
+	if err := q.Close(); err != nil { // which pays
+		t.Fatal(err)
+	}
+	wantCursors(t, claim(t, open(t, filepath.Dir(q.Path()))), 1)
+}
+
 // The clock of the machine goes back an hour: nothing depends on it but what
 // people did, and no order, claim or lease changes.
 func TestAClockThatGoesBackChangesNothing(t *testing.T) {

@@ -33,7 +33,6 @@ func (q *Queue) settle(token string) *claim {
 // has lapsed or is settled does nothing. When the write fails, Ack says so and
 // it is tried again in the background; the events are not handed out meanwhile.
 func (q *Queue) Ack(ctx context.Context, token string) error {
-	q.Sent(token)
 	cl := q.settle(token)
 	if cl == nil {
 		return nil
