@@ -18,7 +18,7 @@ import (
 )
 
 // soakVar is how long the soak lasts, 6 s unless it says otherwise. From a
-// minute on there are 50 rooms.
+// minute on there are 50 rooms, four bridges, and a fifth now and then.
 const soakVar = "BELLMAN_SOAK"
 
 // ledger is what was said and what was handed out.
@@ -98,14 +98,14 @@ func (l *ledger) audit(t *testing.T) {
 // handed out exactly once.
 func TestSoakEveryEventExactlyOnce(t *testing.T) {
 	t.Parallel()
-	length, rooms := 6*time.Second, 12
+	length, rooms, others := 6*time.Second, 12, 1
 	if v := os.Getenv(soakVar); v != "" {
 		var err error
 		if length, err = time.ParseDuration(v); err != nil {
 			t.Fatal(err)
 		}
 		if length >= time.Minute {
-			rooms = 50
+			rooms, others = 50, 3
 		}
 	}
 	s := startService(t)
@@ -129,7 +129,7 @@ func TestSoakEveryEventExactlyOnce(t *testing.T) {
 	takeUntil, enough := context.WithCancel(t.Context())
 	defer enough()
 	taking.Go(func() { drainInto(takeUntil, t, keeper, l) })
-	havoc(t, length, s, dir, l)
+	havoc(t, length, s, dir, others, l)
 	speaking.Wait()
 	s.set(fault{})
 	s.cut()
@@ -183,9 +183,12 @@ func drainInto(ctx context.Context, t *testing.T, b *bridge, l *ledger) {
 
 // havoc does one thing after another to the service, the network and the other
 // bridges of the profile.
-func havoc(t *testing.T, length time.Duration, s *service, dir string, l *ledger) {
+func havoc(t *testing.T, length time.Duration, s *service, dir string, others int, l *ledger) {
 	t.Helper()
-	child := s.spawn(t, dir)
+	children := make([]*child, others)
+	for i := range children {
+		children[i] = s.spawn(t, dir)
+	}
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		switch rand.IntN(7) {
 		case 0:
@@ -200,15 +203,18 @@ func havoc(t *testing.T, length time.Duration, s *service, dir string, l *ledger
 		case 4:
 			s.set(fault{limit: 2000})
 		case 5:
-			_ = child.Kill()
-			child = s.spawn(t, dir)
+			i := rand.IntN(others)
+			_ = children[i].Kill()
+			children[i] = s.spawn(t, dir)
 		case 6:
 			visit(t, s, dir, l)
 		}
 		time.Sleep(time.Duration(100+rand.IntN(500)) * time.Millisecond)
 		s.set(fault{})
 	}
-	_ = child.Kill()
+	for _, c := range children {
+		_ = c.Kill()
+	}
 }
 
 // visit is a bridge that comes, takes part for a moment and leaves in order.
