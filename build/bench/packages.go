@@ -15,7 +15,7 @@ import (
 
 // Packages runs the benchmarks that stand beside the code of a module in dir
 // and writes their results to out, one line each. The area is the name of the
-// package. It blocks until all have run; one that fails is an error with what
+// package, or what the budgets call it. It blocks until all have run; one that fails is an error with what
 // it said.
 func Packages(ctx context.Context, dir string, out io.Writer, patterns ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-run=^$", "-bench=.", "-p=1"}, patterns...)...)
@@ -31,6 +31,9 @@ func Packages(ctx context.Context, dir string, out io.Writer, patterns ...string
 		line := lines.Text()
 		if pkg, ok := strings.CutPrefix(line, "pkg: "); ok {
 			area = path.Base(pkg)
+			if area == "room" {
+				area = "watch" // as the budgets call it
+			}
 		}
 		for _, result := range translate(line) {
 			fmt.Fprintf(out, "bench: %s/%s\n", area, result)
