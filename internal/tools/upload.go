@@ -217,12 +217,12 @@ func readPlacement(send Call, s sent) (r *reply, why string) {
 // notPlaced is the answer when the file is stored and not, or perhaps not, on
 // the surface.
 func notPlaced(a uploadArgs, kind string, blob remote.Blob, s sent, why string) Answer {
-	stored := fmt.Sprintf("The file is stored as blob %s (%d bytes, %s)", escaped(blob.ID), blob.Bytes, plain(blob.Type))
-	again := fmt.Sprintf("bellman_send type surface with payload { key: %s, kind: \"file\", blob: { id: %s } }", escaped(a.Key), escaped(blob.ID))
+	stored := fmt.Sprintf("The file is stored as blob %s (%d bytes, %s)", quoted(blob.ID), blob.Bytes, plain(blob.Type))
+	again := fmt.Sprintf("bellman_send type surface with payload { key: %s, kind: \"file\", blob: { id: %s } }", quoted(a.Key), quoted(blob.ID))
 	if s.unknown() {
 		return failure("%s, but whether it was placed as %s under key %s is not known: %s. Call bellman_surface to see; if it is not there, place it without uploading again: %s.",
-			stored, kind, escaped(a.Key), strings.TrimSuffix(why, "."), again)
+			stored, kind, quoted(a.Key), strings.TrimSuffix(why, "."), again)
 	}
 	return failure("%s but was not placed as %s under key %s: %s. You can place it without uploading again: %s.",
-		stored, kind, escaped(a.Key), strings.TrimSuffix(why, "."), again)
+		stored, kind, quoted(a.Key), strings.TrimSuffix(why, "."), again)
 }

@@ -34,9 +34,9 @@ func (b *Bridge) whoami() Answer {
 		}
 		org := "none"
 		if w.OrgID != nil {
-			org = escaped(*w.OrgID)
+			org = quoted(*w.OrgID)
 		}
-		return success(fmt.Sprintf("Signed in as %s (plan %s, role %s, org %s).", escaped(w.Label), escaped(w.Plan), escaped(w.Role), org),
+		return success(fmt.Sprintf("Signed in as %s (plan %s, role %s, org %s).", quoted(w.Label), quoted(w.Plan), quoted(w.Role), org),
 			struct {
 				Source string  `json:"source"`
 				Label  string  `json:"label"`
