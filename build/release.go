@@ -36,6 +36,9 @@ func release(ctx context.Context, t terminal, args []string) error {
 	if err := ready(s); err != nil {
 		return err
 	}
+	if err := replaceable(*out); err != nil {
+		return err
+	}
 	manifest, err := readManifest()
 	if err != nil {
 		return err
@@ -83,6 +86,22 @@ func ready(s *signer.Signer) error {
 		err = errors.Join(err, goal.Ready())
 	}
 	return err
+}
+
+// replaceable refuses to take the place of a folder that is no release: what
+// is in it would be gone.
+func replaceable(out string) error {
+	entries, err := os.ReadDir(out)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == sums.Name }) {
+		return fmt.Errorf("%s holds something else than a release; name another folder with --out", out)
+	}
+	return nil
 }
 
 // folder is where a release is put together. Signed says by the name of a
