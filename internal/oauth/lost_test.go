@@ -164,6 +164,22 @@ func TestUnreadableStoreOpensNoBrowser(t *testing.T) {
 	}
 }
 
+// Neither does a sign-in server in trouble: a sign-in that is there and cannot
+// be refreshed for the moment is not one that is over.
+func TestASignInServerInTroubleOpensNoBrowser(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	r.as.Set(func(sw *oauthtest.Switches) { sw.TokenStatus = 502 })
+	_, _ = s.Replace(t.Context(), mustToken(t, s))
+	if _, err := s.SignIn(t.Context()); err == nil || errors.Is(err, oauth.ErrSignInNeeded) || !strings.Contains(err.Error(), "502") {
+		t.Errorf("SignIn: %v, want the trouble", err)
+	}
+	if n := len(r.browser.Opened()); n != 1 {
+		t.Errorf("browsers opened: %d, want the first sign-in's alone", n)
+	}
+}
+
 // Damaged state and damaged items read as signed out, and a sign-in mends
 // them.
 func TestDamagedFilesAreMended(t *testing.T) {
