@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -158,7 +159,51 @@ func TestAnOwedAcknowledgementIsPaid(t *testing.T) {
 	wantCursors(t, b, 2)
 }
 
-// So is a release: the events come again without a restart.
+// What says that the agent has something is on disk when the call returns; what
+// comes in need not be, for the room's log has it (adr/0001).
+func TestWhatTheAgentHasIsSyncedAndWhatComesInIsNot(t *testing.T) {
+	q, l := leased(t, t.TempDir())
+	db := raw(t, q.Path())
+	run(t, db, "create table noted (what text, synchronous integer)",
+		"create trigger came after insert on event begin insert into noted select 'put', synchronous from pragma_synchronous; end",
+		"create trigger went after insert on kept begin insert into noted select 'ack', synchronous from pragma_synchronous; end",
+		"create trigger handed after insert on handed begin insert into noted select 'sync', synchronous from pragma_synchronous; end")
+	put(t, q, l, 1)
+	if err := q.Ack(t.Context(), claim(t, q).Token); err != nil {
+		t.Fatal(err)
+	}
+	s, err := q.BeginSync(t.Context(), me, seat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Done(t.Context(), 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, l, 3)
+	rows, err := db.Query("select what, synchronous from noted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var got []string
+	for rows.Next() {
+		var what string
+		var level int
+		if err := rows.Scan(&what, &level); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(what, " ", []string{"OFF", "NORMAL", "FULL"}[level]))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"put NORMAL", "ack FULL", "sync FULL", "put NORMAL"}; !slices.Equal(got, want) {
+		t.Errorf("commits %q, want %q", got, want)
+	}
+}
+
+// A release that cannot be written is owed as well: the events come again
+// without a restart.
 func TestAnOwedReleaseIsPaid(t *testing.T) {
 	t.Parallel()
 	q, l := leased(t, t.TempDir())

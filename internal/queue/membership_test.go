@@ -254,3 +254,23 @@ func TestARoomHasOneWatcher(t *testing.T) {
 		return err == nil
 	})
 }
+
+// A lease that this process has had before takes nothing from the one it has
+// now: neither events go in under it nor is the room given up.
+func TestAnEarlierLeaseOfTheSameProcessDoesNothing(t *testing.T) {
+	q, before := leased(t, t.TempDir())
+	if err := q.Unlease(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	now, err := q.Lease(t.Context(), me, seat.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Put(t.Context(), before, seat.ID, []queue.Event{event(1)}, 1); !errors.Is(err, queue.ErrStale) {
+		t.Errorf("put with the lease before: %v, want ErrStale", err)
+	}
+	if err := q.Unlease(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, now, 1)
+}
