@@ -169,3 +169,47 @@ func TestProfilesThatAreNoPlainName(t *testing.T) {
 		t.Errorf("%s, %v", c.dir, err)
 	}
 }
+
+// Claude Desktop's own folders, as each system has them. The app from
+// Microsoft's store keeps its files in a folder of the package.
+func TestWhereClaudeDesktopKeepsItsFiles(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	store := filepath.Join(home, "store", "Packages", "Claude_abc123", "LocalCache", "Roaming", "Claude")
+	own := filepath.Join(home, "plain", "Claude", "logs")
+	for _, dir := range []string{store, own} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
+	for name, tt := range map[string]struct {
+		system, appData, local, config string
+		folder, logs                   string // below home
+	}{
+		"macOS":                  {"darwin", "", "", "", "Library/Application Support/Claude", "Library/Logs/Claude"},
+		"Linux":                  {"linux", "", "", "", ".config/Claude", ".config/Claude/logs"},
+		"Linux, elsewhere":       {"linux", "", "", at("cfg"), "cfg/Claude", "cfg/Claude/logs"},
+		"Linux, a relative path": {"linux", "", "", "cfg", ".config/Claude", ".config/Claude/logs"},
+		"Windows":                {"windows", at("roaming"), at("nothing"), "", "roaming/Claude", "roaming/Claude/logs"},
+		"Windows, local logs":    {"windows", at("roaming"), at("plain"), "", "roaming/Claude", "plain/Claude/logs"},
+		"Windows, from the store": {
+			"windows", at("roaming"), at("store"), "", "store/Packages/Claude_abc123/LocalCache/Roaming/Claude",
+			"store/Packages/Claude_abc123/LocalCache/Roaming/Claude/logs",
+		},
+	} {
+		get := func(env string) string {
+			return map[string]string{"APPDATA": tt.appData, "LOCALAPPDATA": tt.local, "XDG_CONFIG_HOME": tt.config}[env]
+		}
+		if dir, err := desktopFolder(tt.system, get); err != nil || dir != at(filepath.FromSlash(tt.folder)) {
+			t.Errorf("%s: configuration in %s, %v", name, dir, err)
+		}
+		if dir, err := desktopLogs(tt.system, get); err != nil || dir != at(filepath.FromSlash(tt.logs)) {
+			t.Errorf("%s: logs in %s, %v", name, dir, err)
+		}
+	}
+	if dir, err := desktopFolder("windows", func(string) string { return "" }); err == nil {
+		t.Errorf("without APPDATA: %s", dir)
+	}
+}

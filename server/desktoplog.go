@@ -26,7 +26,7 @@ var trouble = regexp.MustCompile(`\[bellman\] level=(?:WARN|ERROR) .*`)
 // checkLog shows what running bridges last warned of. Claude Desktop keeps
 // what they say; they keep no log of their own.
 func checkLog(c *checkup, getenv func(string) string) {
-	dir, err := desktopLogs(getenv)
+	dir, err := desktopLogs(runtime.GOOS, getenv)
 	if err != nil {
 		c.fine("last error", "Claude Desktop's logs are not found: %v", err)
 		return
@@ -76,29 +76,20 @@ func lastWarnings(path string) ([]string, error) {
 	return lines, nil
 }
 
-// desktopLogs is where Claude Desktop keeps the logs of its servers.
-func desktopLogs(getenv func(string) string) (string, error) {
-	var dir string
-	switch runtime.GOOS {
+// desktopLogs is where Claude Desktop keeps the logs of its servers on a
+// system.
+func desktopLogs(system string, getenv func(string) string) (string, error) {
+	switch system {
 	case "windows":
-		dir = filepath.Join(getenv("LOCALAPPDATA"), "Claude", "logs")
-		if !exists(dir) {
-			dir = filepath.Join(getenv("APPDATA"), "Claude", "logs")
+		if dir := filepath.Join(getenv("LOCALAPPDATA"), "Claude", "logs"); exists(dir) {
+			return dir, nil
 		}
 	case "darwin":
 		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(home, "Library", "Logs", "Claude")
-	default:
-		path, err := desktopConfig(getenv)
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(filepath.Dir(path), "logs")
+		return filepath.Join(home, "Library", "Logs", "Claude"), err
 	}
-	return dir, nil
+	dir, err := desktopFolder(system, getenv)
+	return filepath.Join(dir, "logs"), err
 }
 
 func exists(path string) bool {

@@ -22,24 +22,28 @@ type desktopEntry struct {
 	Env     map[string]string `json:"env,omitempty"`
 }
 
-// desktopConfig is where Claude Desktop keeps its servers.
-func desktopConfig(getenv func(string) string) (string, error) {
-	const name = "claude_desktop_config.json"
-	switch runtime.GOOS {
+// desktopFolder is where Claude Desktop keeps its configuration on a system. On
+// Windows the app from the store sees a folder of its own in that place.
+func desktopFolder(system string, getenv func(string) string) (string, error) {
+	switch system {
 	case "windows":
+		own, _ := filepath.Glob(filepath.Join(getenv("LOCALAPPDATA"), "Packages", "Claude_*", "LocalCache", "Roaming", "Claude")) // the pattern is well formed
+		if len(own) == 1 {
+			return own[0], nil
+		}
 		if dir := getenv("APPDATA"); filepath.IsAbs(dir) {
-			return filepath.Join(dir, "Claude", name), nil
+			return filepath.Join(dir, "Claude"), nil
 		}
 		return "", errors.New("APPDATA is not set")
 	case "darwin":
 		home, err := os.UserHomeDir()
-		return filepath.Join(home, "Library", "Application Support", "Claude", name), err
+		return filepath.Join(home, "Library", "Application Support", "Claude"), err
 	}
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "Claude", name), nil
+		return filepath.Join(dir, "Claude"), nil
 	}
 	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".config", "Claude", name), err
+	return filepath.Join(home, ".config", "Claude"), err
 }
 
 // install writes the bridge into Claude Desktop's configuration, for people who
@@ -87,10 +91,11 @@ var errNotInstalled = hinted{errors.New("no entry for the bridge in Claude Deskt
 // editDesktopConfig changes the servers in the file: in one step, with a copy
 // of the old file beside it, or not at all.
 func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, edit func(map[string]json.RawMessage) (string, error)) error {
-	path, err := desktopConfig(getenv)
+	dir, err := desktopFolder(runtime.GOOS, getenv)
 	if err != nil {
 		return fmt.Errorf("find Claude Desktop's configuration: %w", err)
 	}
+	path := filepath.Join(dir, "claude_desktop_config.json")
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read Claude Desktop's configuration: %w", err)
