@@ -213,7 +213,9 @@ func (s *Session) prepare(ctx context.Context) (*flow, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	info.scope = union(info.scope, s.wanted)
+	if s.wanted != "" {
+		info.scope = union(s.wanted, info.scope)
+	}
 	s.mu.Unlock()
 	l, lasting, err := s.listen(ctx)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *Session) exchange(ctx context.Context, info serverInfo, client registra
 	if !strings.EqualFold(tok.Type(), "bearer") {
 		return nil, fmt.Errorf("the sign-in server gave a token of the kind %q", oneLine(tok.Type(), 32))
 	}
-	c := &credential{issuer: info.issuer, resource: info.resource, clientID: client.ClientID, client: client.auth, tokenURL: info.token.String(), scope: info.scope}
+	c := &credential{issuer: info.issuer, resource: info.resource, clientID: client.ClientID, client: client.auth, tokenURL: info.token.String(), scope: union(info.scope, "")}
 	c.take(secret(tok.AccessToken), secret(tok.RefreshToken), s.now(), tok.ExpiresIn)
 	return c, nil
 }

@@ -45,7 +45,7 @@ func (s *Session) Widen(ctx context.Context, narrow string, challenges []string)
 	if !missing(scope, s.wanted) {
 		return "", ErrSignInNeeded
 	}
-	wanted := union(c.scope, union(s.wanted, scope))
+	wanted := union(scope, union(s.wanted, c.scope)) // What is new comes first: there may be no room for all.
 	if s.widened >= maxWidened || missing(scope, wanted) {
 		return "", errors.New("the service asks for more and more access")
 	}

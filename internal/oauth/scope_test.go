@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bellman.sh/desktop/internal/oauth"
+	"bellman.sh/desktop/internal/oauth/oauthtest"
 )
 
 // more is the challenge of a service that wants this access.
@@ -37,7 +38,7 @@ func TestMoreAccessIsAskedForOnce(t *testing.T) {
 		t.Fatalf("browsers opened: %d, want the first sign-in's alone", n)
 	}
 	r.signIn(t, s)
-	if got := r.asked(); got != "bellman write" {
+	if got := r.asked(); got != "write bellman" {
 		t.Errorf("asked for %q", got)
 	}
 	wide := mustToken(t, s)
@@ -93,6 +94,32 @@ func TestAccessIsNotAskedForWithoutEnd(t *testing.T) {
 	}
 	if questions != 3 {
 		t.Errorf("the person was asked %d times", questions)
+	}
+}
+
+// A server with very many scopes is asked for all of them, what is kept of that
+// leaves room for the tokens, and what it wants beyond comes first.
+func TestManyScopesLeaveRoomForTheTokens(t *testing.T) {
+	r := newRig(t)
+	var all []string
+	for i := range 400 {
+		all = append(all, fmt.Sprintf("scope:%d", i))
+	}
+	r.as.Set(func(s *oauthtest.Switches) { s.Scope = strings.Join(all, " ") })
+	s := r.open(t)
+	r.signIn(t, s)
+	if got := r.asked(); got != strings.Join(all, " ") {
+		t.Errorf("asked for %d bytes of scopes", len(got))
+	}
+	if got := mustToken(t, r.open(t)); got != mustToken(t, s) {
+		t.Error("the sign-in was not kept")
+	}
+	if _, err := s.Widen(t.Context(), mustToken(t, s), more("write")); !errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Fatalf("Widen: %v, want ErrSignInNeeded", err)
+	}
+	r.signIn(t, s)
+	if got := r.asked(); !strings.Contains(" "+got+" ", " write ") {
+		t.Errorf("asked for %q, without what was wanted", got)
 	}
 }
 
