@@ -52,6 +52,15 @@ func (q *Queue) Crash() error {
 	return errors.Join(q.store.Load().close(), q.owner().lock.Unlock())
 }
 
+// Observer judges others as a Queue does.
+type Observer struct{ o *observer }
+
+// NewObserver returns one with these times.
+func NewObserver(lease, beat time.Duration) Observer { return Observer{newObserver(lease, beat)} }
+
+// Dead looks once, and reports who of them is dead.
+func (o Observer) Dead(beats map[int64]int64) []int64 { return o.o.dead(beats) }
+
 // Reap frees what processes with a free lock held, now.
 func (q *Queue) Reap(ctx context.Context) error {
 	return q.reap(ctx, newObserver(time.Hour, time.Hour))

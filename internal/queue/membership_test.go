@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bellman.sh/desktop/internal/queue"
@@ -273,4 +275,29 @@ func TestAnEarlierLeaseOfTheSameProcessDoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, q, now, 1)
+}
+
+// Who is silent for the lease time is dead, and not before. One look adds one
+// beat to a silence at most: an observer that slept has not been watching.
+func TestAnObserverThatSleptTakesNobodyForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := queue.NewObserver(10*time.Second, 2*time.Second)
+		look := func(after time.Duration, beat int64, want ...int64) {
+			t.Helper()
+			time.Sleep(after)
+			if got := o.Dead(map[int64]int64{7: beat}); !slices.Equal(got, want) {
+				t.Errorf("dead %v, want %v", got, want)
+			}
+		}
+		look(0, 1)
+		look(time.Hour, 1) // 2 s of it count
+		look(2*time.Second, 1)
+		look(2*time.Second, 1)
+		look(2*time.Second, 2) // it lives
+		for range 39 {
+			look(250*time.Millisecond, 2)
+		}
+		look(250*time.Millisecond, 2, 7)
+		look(time.Second, 3)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -243,4 +244,39 @@ func TestAnotherPersonsCredentialEndsNothing(t *testing.T) {
 		t.Skip("the service answered before the person changed, which tells nothing")
 	}
 	b.take(t, 2)
+}
+
+// The person changes while the room is being asked: the answer, which the other
+// one's token brought, ends nothing of the first one's.
+func TestAnAnswerToSomebodyElseEndsNothing(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	asked, changed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		id, ok := called(r)
+		switch {
+		case ok:
+			once.Do(func() { close(asked) })
+			<-changed
+			replyTool(w, id, refusal("session not found"))
+		case r.URL.Path == "/ws":
+			http.Error(w, "no", http.StatusNotFound)
+		default:
+			return false
+		}
+		return true
+	})
+	seat := &hubtest.Seat{Room: "qs_asked", Member: "m_ours"}
+	b := s.watching(t, seat)
+	<-asked
+	b.become(&queue.Identity{Server: b.id.Server, User: "u_other"})
+	close(changed)
+	b.eventually(t, "the watch has ended", func() bool {
+		l, err := b.queue.Lease(t.Context(), b.id, seat.Room)
+		return err == nil && b.queue.Unlease(t.Context(), l) == nil
+	})
+	if end := b.membership(t, seat).Ended; end != "" {
+		t.Errorf("ended: %s", end)
+	}
 }

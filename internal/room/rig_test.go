@@ -206,10 +206,15 @@ func (b *bridge) who() (queue.Identity, bool) {
 
 // signIn changes who is signed in; nil is nobody.
 func (b *bridge) signIn(id *queue.Identity) {
-	b.mu.Lock()
-	b.identity = id
-	b.mu.Unlock()
+	b.become(id)
 	b.watcher.Kick()
+}
+
+// become is signIn of which the watcher has not been told yet.
+func (b *bridge) become(id *queue.Identity) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.identity = id
 }
 
 // start runs the watcher until stop or the end of the test.
