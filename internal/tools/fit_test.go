@@ -114,6 +114,20 @@ func TestNoReplyIsLargerThanAHostTakes(t *testing.T) {
 			}
 		}
 	}
+	two := `{"content":[],"structuredContent":{"events":[` + event(8, mega[:700<<10]) + `,` + event(9, mega[:700<<10]) + `],"cursor":9}}`
+	fixed.Store(&two)
+	if got := r.call("bellman_sync", seat); got.isError || len(got.raw) > maxReply || !strings.Contains(got.text(), `"cursor":8,`) || strings.Contains(got.text(), `"cursor":9`) {
+		t.Errorf("of two large events one goes out: %.300s", got.raw)
+	}
+	var small []string
+	for i := range 3000 {
+		small = append(small, event(i+8, mega[:200]))
+	}
+	many := asText(t, "UNTRUSTED PEER CONTENT: "+mega[:300]+"\n\n", `{"events":[`+strings.Join(small, ",")+`],"cursor":9000}`, "  ")
+	fixed.Store(&many)
+	if got := r.call("bellman_sync", seat); got.isError || len(got.raw) > maxReply || len(got.raw) < maxReply-16<<10 || !strings.Contains(got.text(), "call bellman_sync again") {
+		t.Errorf("of many small events as many go out as fit: %d bytes, %.300s", len(got.raw), got.raw)
+	}
 	refusal := fmt.Sprintf(`!{"code":-32000,"message":"no %s","data":%q}`, mega, mega)
 	fixed.Store(&refusal)
 	if a := r.begin(t.Context(), "bellman_rooms", nil); a.Error == nil || a.Error.Code != -32000 || len(a.Error.Message) > 8<<10 || a.Error.Data != nil {

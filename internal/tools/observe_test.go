@@ -159,3 +159,16 @@ func TestCallsKeepARoomWatched(t *testing.T) {
 		}
 	})
 }
+
+// A refusal shows no seat, whatever handles it holds.
+func TestARefusalNotesNoRoom(t *testing.T) {
+	r, fixed, _ := answering(t)
+	refusal := `{"isError":true,"content":[{"type":"text","text":"Error: no"}],"structuredContent":{"session_id":"qs_1","member_id":"m_1","cursor":7}}`
+	fixed.Store(&refusal)
+	for _, tool := range []string{"bellman_start", "bellman_confirm", "bellman_send", "bellman_sync", "bellman_leave"} {
+		r.call(tool, args{"session_id": "qs_1", "member_id": "m_1"})
+		if seats := r.seats(); len(seats) != 0 {
+			t.Errorf("%s noted %v", tool, seats)
+		}
+	}
+}

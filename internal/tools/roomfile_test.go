@@ -132,6 +132,28 @@ func TestTheListingOffersTheFileWhileItIsInReach(t *testing.T) {
 	}
 }
 
+// A service that says so itself, or that requires nothing but a manifest, is
+// listed no other: the note stands once, and what is required is left out when
+// nothing is.
+func TestTheListingOffersTheFileOnce(t *testing.T) {
+	dir := project(t, roomYAML)
+	var own listed
+	if err := json.Unmarshal(inProject(t, nowhere, dir).list()[0], &own); err != nil {
+		t.Fatal(err)
+	}
+	description, err := json.Marshal(own.Description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := lister(t, `{"tools":[{"name":"bellman_start","description":`+string(description)+`,"inputSchema":{"type":"object","required":["manifest"],"x":1.0}}]}`)
+	r := inProject(t, s.URL+"/mcp", dir)
+	r.ok("bellman_rooms", nil, nil)
+	r.waitNote("notifications/tools/list_changed")
+	if got, want := string(r.list()[0]), `"inputSchema":{"type":"object","x":1.0}}`; !strings.HasSuffix(got, want) || r.tools()["bellman_start"].Description != own.Description {
+		t.Errorf("listed as %s", got)
+	}
+}
+
 // What is in the file is refused with its name and what is wrong.
 func TestRoomFilesThatAreRefused(t *testing.T) {
 	for text, words := range map[string]string{
