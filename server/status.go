@@ -47,6 +47,7 @@ type waiting struct {
 type roomIs struct {
 	Room      string      `json:"room"`
 	State     queue.State `json:"state"`
+	Why       string      `json:"why,omitempty"`
 	Since     time.Time   `json:"since,omitzero"`
 	Holder    int         `json:"holder,omitempty"`
 	LastEvent time.Time   `json:"last_event,omitzero"`
@@ -117,6 +118,9 @@ func (is *situation) look(ctx context.Context, cfg config, cred *credential) err
 			Room: r.Room, State: r.State, Since: r.Since, Holder: r.Holder, LastEvent: r.LastEvent, LagMS: r.Lag.Milliseconds(),
 			Problem: r.Problem, ProblemAt: r.ProblemAt,
 		}
+		if r.State == queue.StatePaused && r.Holder == 0 { // else its holder has told a problem
+			shown.Why = "the queue is full"
+		}
 		for _, m := range r.Members {
 			shown.Seats = append(shown.Seats, seatIs{Member: m.ID, ReadTo: m.Fetched, Waiting: m.Waiting, Touched: m.Touched, Ended: m.Ended})
 		}
@@ -155,6 +159,9 @@ func (is *situation) print(w io.Writer, whole bool) {
 
 func (r roomIs) print(w io.Writer) {
 	fmt.Fprintf(w, "  %s  %s", r.Room, r.State)
+	if r.Why != "" {
+		fmt.Fprintf(w, " (%s)", r.Why)
+	}
 	if !r.Since.IsZero() {
 		fmt.Fprintf(w, " since %s", local(r.Since))
 	}

@@ -84,3 +84,23 @@ func TestStatusHidesRoomsFromNobody(t *testing.T) {
 		t.Errorf("status shows\n%s", out)
 	}
 }
+
+// A room that is paused at the queue's bound says so, and an ended seat says
+// why it ended.
+func TestStatusSaysWhyARoomIsPausedOrOver(t *testing.T) {
+	var out strings.Builder
+	is := situation{Waiting: &waiting{}, Rooms: []roomIs{
+		{Room: "qs_full", State: "paused", Why: "the queue is full", Seats: []seatIs{{Member: "m_1", ReadTo: 7, Waiting: 3}}},
+		{Room: "qs_over", State: "ended", Seats: []seatIs{{Member: "m_2", Ended: "removed"}}},
+		{Room: "qs_away", State: "unwatched", Problem: "the service answered 503 Service Unavailable", ProblemAt: time.Now(), LastEvent: time.Now(), LagMS: 1500},
+	}}
+	is.print(&out, true)
+	for _, want := range []string{
+		"  qs_full  paused (the queue is full)\n    m_1  read to 7, 3 waiting, last used ", "  qs_over  ended\n", ", ended (removed)\n",
+		", here 1.5s later\n    last problem, ", ": the service answered 503 Service Unavailable\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
