@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"bellman.sh/desktop/build/budget"
 	"bellman.sh/desktop/build/mcpb"
 	"bellman.sh/desktop/build/notices"
 	"bellman.sh/desktop/build/program"
@@ -112,7 +113,7 @@ type folder struct {
 }
 
 func (r *folder) add(name string, data []byte, signed string) error {
-	if err := withinBudget(name, data); err != nil {
+	if err := budget.Check(name, data); err != nil {
 		return err
 	}
 	r.signed[name] = signed

@@ -46,7 +46,7 @@ func TestALiteralHomeInAPathIsTheHome(t *testing.T) {
 			t.Errorf("%q: uploads from %q, state in %q, err = %v; want %q", typed, c.upload.Root, c.dir, err, want)
 		}
 	}
-	for _, typed := range []string{"~x/y", "$HOMEx", "${HOMEx}/y", "x/y", "./x"} {
+	for _, typed := range []string{"~x/y", "~other/y", "$HOMEx", "$HOMEY", "%USERPROFILE%y", "${HOMEx}/y", "x/y", "./x"} {
 		if c, err := with(t, policy.Policy{}, map[string]string{"BELLMAN_UPLOAD_ROOT": typed}); err == nil {
 			t.Errorf("%q was taken as %q", typed, c.upload.Root)
 		}

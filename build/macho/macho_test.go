@@ -132,6 +132,9 @@ func TestUniversalHoldsBothSlicesUnchanged(t *testing.T) {
 			t.Errorf("%s: %v", s.Arch, err)
 		}
 	}
+	if _, err := macho.Slices(both[:len(both)-1]); err == nil {
+		t.Error("a slice that is cut short was read")
+	}
 	if _, err := macho.Universal(apple, apple); err == nil {
 		t.Error("two slices for one processor were joined")
 	}

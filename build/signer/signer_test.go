@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"bellman.sh/desktop/build/macho"
@@ -44,32 +45,41 @@ func standIn(t *testing.T, name, script string) (arguments func() []string) {
 	}
 }
 
-// universal builds the smallest program for both of Apple's processors.
+// universal is the smallest program for both of Apple's processors.
 func universal(t *testing.T) []byte {
 	t.Helper()
-	var slices [][]byte
-	for _, arch := range []string{"amd64", "arm64"} {
-		out := filepath.Join(t.TempDir(), arch)
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "../macho/testdata/empty")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=darwin", "GOARCH="+arch)
-		if output, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build for %s: %v\n%s", arch, err, output)
-		}
-		data, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data, err = macho.Sign(data, signer.Identifier); err != nil {
-			t.Fatal(err)
-		}
-		slices = append(slices, data)
-	}
-	data, err := macho.Universal(slices...)
+	data, err := smallest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
 }
+
+var smallest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "bellman-signer-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var slices [][]byte
+	for _, arch := range []string{"amd64", "arm64"} {
+		out := filepath.Join(dir, arch)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "../macho/testdata/empty")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=darwin", "GOARCH="+arch)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build for %s: %w\n%s", arch, err, output)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			return nil, err
+		}
+		if data, err = macho.Sign(data, signer.Identifier); err != nil {
+			return nil, err
+		}
+		slices = append(slices, data)
+	}
+	return macho.Universal(slices...)
+})
 
 // Without keys nothing is changed, and each step says why it did nothing.
 func TestWithoutKeysEachStepSaysWhy(t *testing.T) {
@@ -178,6 +188,11 @@ func TestNotaryGetsAnArchive(t *testing.T) {
 	if diff := cmp.Diff(want, arguments()); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
+	standIn(t, "codesign", "echo 'no identity found' >&2; exit 1")
+	if _, _, err := s.Apple(t.Context(), dir, "x", universal(t)); err == nil || !strings.Contains(err.Error(), "no identity found") {
+		t.Errorf("a refusal of codesign: err = %v", err)
+	}
+	standIn(t, "codesign", "")
 	standIn(t, "xcrun", "echo 'status: Invalid' >&2; exit 1")
 	if _, _, err := s.Apple(t.Context(), dir, "x", universal(t)); err == nil || !strings.Contains(err.Error(), "status: Invalid") {
 		t.Errorf("a refusal of the notary: err = %v", err)

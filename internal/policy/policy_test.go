@@ -175,6 +175,7 @@ func TestMalformedPreferencesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
 		"not a list":      {"bplist00 and then nothing", "property list"},
 		"unknown key":     {plistHead + `<key>server</key><string>x</string>` + plistTail, "server: is not a key"},
+		"like Apple's":    {plistHead + `<key>Paylaod</key><string>x</string>` + plistTail, "Paylaod: is not a key"},
 		"number":          {plistHead + `<key>uploadEnabled</key><integer>1</integer>` + plistTail, "uploadEnabled: is not a boolean"},
 		"list of numbers": {plistHead + `<key>allowedServerURLs</key><array><integer>1</integer></array>` + plistTail, "allowedServerURLs: is not a list"},
 		"array at the top": {
@@ -192,6 +193,7 @@ func TestMalformedPreferencesAreRefused(t *testing.T) {
 
 func TestAllowsServer(t *testing.T) {
 	pinned := policy.Policy{ServerURL: "https://Bellman.example.com/mcp"}
+	only := policy.Policy{AllowedServerURLs: []string{"https://a.example/mcp"}}
 	listed := policy.Policy{AllowedServerURLs: []string{"https://a.example/mcp", "http://127.0.0.1:3900/mcp"}}
 	for _, tt := range []struct {
 		name    string
@@ -210,6 +212,8 @@ func TestAllowsServer(t *testing.T) {
 		{"a query", pinned, "https://bellman.example.com/mcp?x=1", false},
 		{"in the list", listed, "http://127.0.0.1:3900/mcp", true},
 		{"not in the list", listed, "http://127.0.0.1:3901/mcp", false},
+		{"the only one of the list", only, "https://a.example/mcp", true},
+		{"not the only one of the list", only, "https://b.example/mcp", false},
 		{"nothing", listed, "", false},
 		{"not an address", listed, "::", false},
 	} {

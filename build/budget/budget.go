@@ -1,4 +1,5 @@
-package main
+// Package budget knows how large the files of a release may be (design.md 10).
+package budget
 
 import (
 	"fmt"
@@ -7,7 +8,6 @@ import (
 	"bellman.sh/desktop/build/macho"
 )
 
-// What a person downloads and a machine starts stays small (design.md 10).
 const (
 	mega         = 1_000_000
 	everyBundle  = 32 * mega
@@ -15,8 +15,9 @@ const (
 	bridgeLimit  = 16 * mega // for each processor
 )
 
-// withinBudget refuses an asset that has grown beyond its budget.
-func withinBudget(name string, data []byte) error {
+// Check returns an error for an asset that has grown beyond its budget: a
+// bundle, or a bridge for one processor. Other assets have none.
+func Check(name string, data []byte) error {
 	sizes := []int{len(data)}
 	var limit int
 	switch {
