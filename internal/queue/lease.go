@@ -28,7 +28,7 @@ func (q *Queue) Lease(ctx context.Context, id Identity, room string) (Lease, err
 		}
 		l.owner = self
 		ok, err := c.get(ctx, `update room set owner = ?, epoch = epoch + 1, state = '' where id = ?
-			and (owner is null or owner not in (select id from owner)) returning epoch`, []any{self, l.room}, &l.Epoch)
+			and owner is null returning epoch`, []any{self, l.room}, &l.Epoch)
 		if err != nil {
 			return err
 		}

@@ -205,6 +205,25 @@ func TestWithoutACredentialTheWatchWaitsQuietly(t *testing.T) {
 	})
 }
 
+// A room that was polled when the credential went waits as quietly: its polls
+// do not go on asking beside the watch.
+func TestAPolledRoomWaitsQuietlyForACredential(t *testing.T) {
+	s := &script{sync: held, socket: status(http.StatusUpgradeRequired)}
+	creds := &tokens{token: "k"}
+	bubble(t, s, 1, creds, func(t *testing.T, _ *bridge) {
+		t.Helper()
+		time.Sleep(10 * time.Minute)
+		creds.set("")
+		time.Sleep(5 * time.Minute) // the socket's turn has come, and with it the news
+		before := creds.count()
+		time.Sleep(20 * time.Minute)
+		// Every 60 to 120 s, and no poll every 30 s beside it.
+		if n := creds.count() - before; n < 9 || n > 21 {
+			t.Errorf("asked for a credential %d times in 20 minutes", n)
+		}
+	})
+}
+
 // hasty are tokens that come while the first is asked for, which is told.
 type hasty struct {
 	tokens
