@@ -27,10 +27,13 @@ type checkup struct {
 	findings []finding
 }
 
-func (c *checkup) fine(about, format string, args ...any) { c.bad(about, "", format, args...) }
+// fine reports what is as it should be.
+func (c *checkup) fine(about, format string, args ...any) { c.add(about, "", format, args...) }
 
-// bad reports something with the next step for the person, if there is one.
-func (c *checkup) bad(about, next, format string, args ...any) {
+// bad reports what is not, with the next step for the person.
+func (c *checkup) bad(about, next, format string, args ...any) { c.add(about, next, format, args...) }
+
+func (c *checkup) add(about, next, format string, args ...any) {
 	c.findings = append(c.findings, finding{About: about, Found: printable(fmt.Sprintf(format, args...)), Next: next})
 }
 

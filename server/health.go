@@ -107,7 +107,7 @@ func checkRoom(c *checkup, r queue.RoomView, served bool) {
 			next = "restart Claude Desktop if this is still so in a minute"
 		}
 	}
-	c.bad("room", next, "%s", &found)
+	c.add("room", next, "%s", &found)
 	if r.Problem != "" {
 		c.fine("last error", "%s, in room %s: %s", r.ProblemAt.UTC().Format(time.RFC3339), r.Room, r.Problem)
 	}
