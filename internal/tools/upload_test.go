@@ -274,6 +274,13 @@ func TestTheRootThatMeansAnyFile(t *testing.T) {
 	if err := os.Mkdir(beside, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	deep := filepath.Join(state, "deep", "er", "notes.md")
+	if err := os.MkdirAll(filepath.Dir(deep), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(deep, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"queue.db", "credentials.json"} {
 		if err := os.WriteFile(filepath.Join(beside, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -281,7 +288,7 @@ func TestTheRootThatMeansAnyFile(t *testing.T) {
 	}
 	for _, path := range []string{
 		filepath.Join(state, "queue.db"), filepath.Join(spelled, "queue.db"), filepath.Join(state, "..", filepath.Base(state), "queue.db"),
-		hard, filepath.Join(beside, "credentials.json"),
+		hard, filepath.Join(beside, "credentials.json"), deep, filepath.Join(spelled, "deep", "er", "notes.md"),
 	} {
 		any.refused("bellman_upload", d.args(path, nil), "belongs to the bridge itself")
 	}
