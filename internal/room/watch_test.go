@@ -135,6 +135,19 @@ func TestAWatchedSeatIsNotGivenAway(t *testing.T) {
 	}
 }
 
+// Polls go past one's own events, which they do not bring: else each would be
+// answered at once, for ever.
+func TestPollsGoPastOnesOwnEvents(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	s.noSocket(http.StatusUpgradeRequired)
+	ours, _ := s.pair(t)
+	b := s.watching(t, ours)
+	b.take(t, 1)
+	own := ours.Say(t, "mine")
+	b.eventually(t, "the cursor is past it", func() bool { return b.membership(t, ours).Fetched == own })
+}
+
 // A connection that drops is taken up again from the cursor, and for one short
 // failure nobody polls (case 152).
 func TestAShortDropIsNotPolledOver(t *testing.T) {
