@@ -106,3 +106,30 @@ func TestANoticeOfOtherToolsRefreshesTheList(t *testing.T) {
 		}
 	})
 }
+
+// A service that cannot tell its tools is asked again after a while, not with
+// every call.
+func TestAServiceThatCannotListIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := inBubble(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			body, _ := io.ReadAll(req.Body)
+			w.Header().Set("Content-Type", "application/json")
+			q := readRequest(body)
+			if q.Method == "tools/list" {
+				asked++
+			}
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","content":[],"tools":[]}}`, q.ID)
+		}))
+		for turn := range 3 {
+			for range 5 {
+				r.ok("some_tool", nil, nil)
+				synctest.Wait()
+			}
+			if asked != turn+1 {
+				t.Errorf("turn %d: asked %d times", turn, asked)
+			}
+			time.Sleep(61 * time.Second)
+		}
+	})
+}
