@@ -55,6 +55,8 @@ func TestMetadataIsNotBelieved(t *testing.T) {
 		"no registration":          {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.NoRegister = true }, "register"},
 		"token endpoint elsewhere": {func(s *oauthtest.Switches, as *oauthtest.Server) { s.Token = as.Other + "/token" }, "token endpoint"},
 		"browser elsewhere":        {func(s *oauthtest.Switches, as *oauthtest.Server) { s.Authorize = as.Other + "/authorize" }, "authorization endpoint"},
+		"issuer with a query":      {func(s *oauthtest.Switches, as *oauthtest.Server) { s.Issuer = as.URL + "?x=y" }, "has a query"},
+		"origin in the challenge":  {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.RootOnly = true }, "about another server"},
 		"issuer in the cloud":      {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "https://169.254.169.254" }, "private address"},
 		"issuer in plain http":     {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "http://login.example" }, "plain http"},
 		"issuer with a user":       {func(s *oauthtest.Switches, _ *oauthtest.Server) { s.Issuer = "https://a:b@login.example" }, "user name"},
@@ -121,6 +123,23 @@ func TestMovedIssuerGetsNothing(t *testing.T) {
 	}
 	if got := r.as.Elsewhere(); len(got) == 0 || slices.ContainsFunc(got, func(p string) bool { return !strings.HasPrefix(p, "GET /.well-known/") }) {
 		t.Errorf("after signing out the new issuer was asked %v, want its metadata alone", got)
+	}
+}
+
+// A server that names a second issuer before the pinned one changes nothing:
+// the sign-in stays where it was.
+func TestThePinnedIssuerNeedNotBeTheFirst(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	r.as.RevokeAll()
+	r.as.Set(func(sw *oauthtest.Switches) { sw.FirstIssuer = r.as.Other })
+	if _, err := s.Replace(t.Context(), mustToken(t, s)); !errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Fatalf("Replace: %v, want ErrSignInNeeded", err)
+	}
+	r.signIn(t, s)
+	if got := r.as.Elsewhere(); len(got) != 0 {
+		t.Errorf("the other issuer was asked: %v", got)
 	}
 }
 

@@ -315,3 +315,62 @@ func TestRemoteWordsAreCleaned(t *testing.T) {
 		t.Errorf("Wait: %q", err)
 	}
 }
+
+// Whoever follows links and follows links is not given new ones without end,
+// and keeps nobody who has theirs from finishing.
+func TestLinksAreNotHandedOutWithoutEnd(t *testing.T) {
+	r := newRig(t)
+	a := r.begun(t, r.open(t, noBrowser))
+	first := a.Link()
+	back, err := r.browser.Callback(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]bool{first: true}
+	for range 40 {
+		eventually(t, "the link is new or the last", func() bool { return !links[a.Link()] || len(links) > 31 })
+		links[a.Link()] = true
+		ask(t, "GET", a.Link(), func(*http.Request) {})
+	}
+	if len(links) != 32 {
+		t.Errorf("links handed out: %d", len(links))
+	}
+	if p, err := r.browser.Get(t.Context(), back); err != nil || p.Status != 200 {
+		t.Fatalf("the person's own: status %d, err %v", p.Status, err)
+	}
+	if err := a.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The port is free as soon as the answer is there, before the code is traded:
+// what the browser asks for beside it finds nobody, and waits for nobody.
+func TestThePortIsFreeDuringTheExchange(t *testing.T) {
+	r := newRig(t)
+	r.as.Set(func(s *oauthtest.Switches) { s.TokenDelay = time.Minute })
+	s := r.open(t, noBrowser)
+	a := r.begun(t, s)
+	u, err := url.Parse(a.Link())
+	if err != nil {
+		t.Fatal(err)
+	}
+	landed := make(chan error, 1)
+	go func() {
+		_, err := r.browser.Finish(t.Context(), a.Link())
+		landed <- err
+	}()
+	eventually(t, "the code is on its way", func() bool { return len(r.as.Ledger().TokenForms) == 1 })
+	ln, err := net.Listen("tcp", u.Host)
+	if err != nil {
+		t.Errorf("the port is not free: %v", err)
+	} else {
+		_ = ln.Close()
+	}
+	r.as.Stop() // The exchange comes to nothing.
+	if err := <-landed; err != nil {
+		t.Errorf("the person lands nowhere: %v", err)
+	}
+	if err := a.Wait(t.Context()); err == nil {
+		t.Error("signed in without a token")
+	}
+}

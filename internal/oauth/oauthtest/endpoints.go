@@ -44,6 +44,9 @@ func (s *Server) resourceMetadata(w http.ResponseWriter, path string, sw Switche
 		"authorization_servers":    []string{or(sw.Issuer, s.URL)},
 		"bearer_methods_supported": []string{"header"},
 	}
+	if sw.FirstIssuer != "" {
+		doc["authorization_servers"] = []string{sw.FirstIssuer, or(sw.Issuer, s.URL)}
+	}
 	if !sw.NoScopes {
 		doc["scopes_supported"] = []string{"bellman"}
 	}

@@ -43,6 +43,7 @@ type Switches struct {
 	AnyPort      bool          // RFC 8252: any port of a loopback redirect
 	Resource     string        // what the resource's metadata calls itself
 	Issuer       string        // which issuer the resource's metadata names
+	FirstIssuer  string        // ... and which one before it
 	MetaIssuer   string        // what the issuer's metadata calls itself
 	NoPKCE       bool          // metadata does not advertise S256
 	Authorize    string        // authorization_endpoint
