@@ -133,17 +133,17 @@ func gaps(at []time.Duration) []time.Duration {
 // that passes at once, and then what looks at it.
 func bubble(t *testing.T, s *script, rooms int, creds remote.Tokens, run func(t *testing.T, b *bridge)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { inBubble(t, s, rooms, creds, func(*bridge) {}, run) })
+	synctest.Test(t, func(t *testing.T) { inBubble(t, s, rooms, creds, func(*testing.T, *bridge) {}, run) })
 }
 
 // bubbleWith is bubble with one room, for a bridge that is prepared before it
 // starts.
-func bubbleWith(t *testing.T, s *script, prepare func(b *bridge), run func(t *testing.T, b *bridge)) {
+func bubbleWith(t *testing.T, s *script, prepare func(t *testing.T, b *bridge), run func(t *testing.T, b *bridge)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { inBubble(t, s, 1, key, prepare, run) })
 }
 
-func inBubble(t *testing.T, s *script, rooms int, creds remote.Tokens, prepare func(b *bridge), run func(t *testing.T, b *bridge)) {
+func inBubble(t *testing.T, s *script, rooms int, creds remote.Tokens, prepare func(t *testing.T, b *bridge), run func(t *testing.T, b *bridge)) {
 	t.Helper()
 	s.began = time.Now()
 	w := &wire{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -159,7 +159,7 @@ func inBubble(t *testing.T, s *script, rooms int, creds remote.Tokens, prepare f
 	for i := range rooms {
 		b.join(t, &hubtest.Seat{Room: fmt.Sprint("qs_", i), Member: "m_ours"})
 	}
-	prepare(b)
+	prepare(t, b)
 	b.start(t)
 	run(t, b)
 	b.stop()

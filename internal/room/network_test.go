@@ -3,6 +3,7 @@ package room_test
 import (
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +31,7 @@ func TestAnotherNetworkMakesEverySocketProveItself(t *testing.T) {
 			s.socket = s.hold(false)
 			addresses := "192.0.2.1/24"
 			var moved atomic.Bool
-			bubbleWith(t, s, func(b *bridge) {
+			bubbleWith(t, s, func(_ *testing.T, b *bridge) {
 				b.watcher.Join(func() string {
 					if moved.Load() {
 						return row.after
@@ -57,12 +58,29 @@ func TestAnotherNetworkMakesEverySocketProveItself(t *testing.T) {
 	}
 }
 
+// Another network is news once: a socket that answers is asked once and kept.
+func TestAnotherNetworkIsNewsOnce(t *testing.T) {
+	s := &script{sync: held}
+	s.socket = s.hold(true)
+	var moved atomic.Bool
+	bubbleWith(t, s, func(_ *testing.T, b *bridge) {
+		b.watcher.Join(func() string { return strconv.FormatBool(moved.Load()) })
+	}, func(*testing.T, *bridge) {
+		time.Sleep(5 * time.Second)
+		moved.Store(true)
+		time.Sleep(20 * time.Second)
+	})
+	if pings, opens := s.times(&s.pings), s.times(&s.opens); len(pings) != 1 || len(opens) != 1 {
+		t.Errorf("pings at %v, sockets at %v", pings, opens)
+	}
+}
+
 // A machine that is back on a network does not wait for the end of a back-off
 // that began without one.
 func TestAMachineThatIsBackOnANetworkTriesAtOnce(t *testing.T) {
 	s := &script{sync: held, socket: status(http.StatusServiceUnavailable)}
 	var back atomic.Bool
-	bubbleWith(t, s, func(b *bridge) {
+	bubbleWith(t, s, func(_ *testing.T, b *bridge) {
 		b.watcher.Join(func() string {
 			if back.Load() {
 				return "192.0.2.1/24"
@@ -88,5 +106,40 @@ func TestLocalAddressesLeadSomewhere(t *testing.T) {
 		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
 			t.Errorf("%q (%v)", text, err)
 		}
+	}
+}
+
+// A poll that is held may be on a network that is gone: a Kick ends it, and
+// another is made at once.
+func TestAKickEndsHeldPolls(t *testing.T) {
+	s := &script{sync: held, socket: status(http.StatusUpgradeRequired)}
+	bubble(t, s, 1, key, func(t *testing.T, b *bridge) {
+		t.Helper()
+		time.Sleep(5 * time.Second)
+		b.watcher.Kick()
+		time.Sleep(2 * time.Second)
+		if syncs := s.times(&s.syncs); len(syncs) != 2 {
+			t.Errorf("polled at %v", syncs)
+		}
+	})
+}
+
+// A queue that stays full is tried ever more rarely, up to once a minute.
+func TestAQueueThatStaysFullIsTriedEverMoreRarely(t *testing.T) {
+	s := &script{sync: held}
+	s.socket = func(w http.ResponseWriter, r *http.Request, _ int) {
+		sayThen(w, r, string(frameOf(1, "message", "m_peer", map[string]any{"text": "x"})), nil)
+	}
+	bubbleWith(t, s, func(t *testing.T, b *bridge) {
+		t.Helper()
+		db := openFile(t, b)
+		if _, err := db.ExecContext(t.Context(), "create trigger full before insert on event begin select raise(abort, 'disk full'); end"); err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	}, func(*testing.T, *bridge) { time.Sleep(10 * time.Minute) })
+	all := gaps(s.times(&s.opens))
+	if n := len(all); n < 10 || n > 22 {
+		t.Errorf("tried %d times in 10 minutes: %v", n, all)
 	}
 }
