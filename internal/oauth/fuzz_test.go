@@ -52,6 +52,47 @@ func FuzzWWWAuthenticate(f *testing.F) {
 	})
 }
 
+// Of a parameter that is there twice the first one counts, and one of another
+// scheme never does.
+func TestWhichParameterOfAChallengeCounts(t *testing.T) {
+	for header, want := range map[string]string{
+		`Bearer scope="a", scope="b"`:                "a",
+		`Bearer SCOPE=a, scope="b"`:                  "a",
+		`Basic scope="a", Bearer scope="b"`:          "b",
+		`Bearer realm="x", Digest scope="a"`:         "",
+		`Bearer realm="x", bearer scope = "a b" , x`: "a b",
+		`scope="a"`:                            "",
+		`Bearer realm="scope=\"a\"", scope="b`: "b",
+	} {
+		if got := oauth.BearerParam(header, "scope"); got != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+}
+
+// An item of another version is none, and one that no keychain would hold is
+// not made: without a refresh token, leaving the access token out would be
+// leaving out the sign-in.
+func TestItemsThatAreNone(t *testing.T) {
+	const item = `{"v":%d,"gen":1,"iss":"https://a","res":"https://a/mcp","cid":"c","te":"https://a/t","at":%q,"rt":%q,"cs":%q}`
+	long := strings.Repeat("x", 2400)
+	for name, c := range map[string]struct {
+		item        string
+		read, again bool
+	}{
+		"an item":                        {fmt.Sprintf(item, 1, "a", "r", ""), true, true},
+		"another version":                {fmt.Sprintf(item, 2, "a", "r", ""), false, false},
+		"a long access token":            {fmt.Sprintf(item, 1, long, "r", ""), true, true},
+		"a long access token alone":      {fmt.Sprintf(item, 1, long, "", ""), true, false},
+		"a secret longer than all of it": {fmt.Sprintf(item, 1, "a", "r", long), true, false},
+	} {
+		_, _, again, ok := oauth.DecodeItem([]byte(c.item))
+		if ok != c.read || (again != nil) != c.again || len(again) > 2300 {
+			t.Errorf("%s: read %v, written again in %d bytes", name, ok, len(again))
+		}
+	}
+}
+
 // An endpoint that is accepted has the issuer's origin, over https or on
 // loopback.
 func FuzzEndpoint(f *testing.F) {

@@ -60,6 +60,9 @@ func TestSignInInMemory(t *testing.T) {
 	if _, ok := r.open(t).Identity(); ok {
 		t.Error("another process is told of a sign-in that it does not have")
 	}
+	if b, err := os.ReadFile(r.statePath(t)); err != nil || strings.Contains(string(b), "jesse") {
+		t.Errorf("the state file names who is signed in in memory alone: %s, %v", b, err)
+	}
 	if _, err := r.open(t, memory).Token(t.Context()); !errors.Is(err, oauth.ErrSignInNeeded) {
 		t.Errorf("Token of the next process: %v, want ErrSignInNeeded", err)
 	}
