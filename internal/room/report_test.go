@@ -197,3 +197,33 @@ func TestWhatWatchesSayIsWrittenOnceASecondAtMost(t *testing.T) {
 		_ = db.Close()
 	})
 }
+
+// What could not be written, on a disk that was full for a while, is written
+// when it can be, though the watch has nothing new to say.
+func TestWhatCouldNotBeNotedIsNotedLater(t *testing.T) {
+	s := &script{sync: held}
+	s.socket = s.hold(true)
+	exec := func(t *testing.T, b *bridge, statement string) {
+		t.Helper()
+		db := openFile(t, b)
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	}
+	bubbleWith(t, s, func(t *testing.T, b *bridge) {
+		t.Helper()
+		exec(t, b, "create trigger full before update of state on room when new.state <> '' begin select raise(abort, 'disk full'); end")
+	}, func(t *testing.T, b *bridge) {
+		t.Helper()
+		time.Sleep(time.Minute)
+		if r := b.view(t, "qs_0"); r.State != queue.StateConnecting {
+			t.Errorf("while nothing can be written: %+v", r)
+		}
+		exec(t, b, "drop trigger full")
+		time.Sleep(10 * time.Second)
+		if r := b.view(t, "qs_0"); r.State != queue.StateSocket {
+			t.Errorf("afterwards: %+v", r)
+		}
+	})
+}
