@@ -282,7 +282,7 @@ func TestReleaseRefuses(t *testing.T) {
 		"a dirty tree":                 {"README.md", "x", false, nil, "not committed", 1},
 		"another tag":                  {"", "", false, []string{"--tag", "v9.9.9"}, "v9.9.9", 1},
 		"a key that is gone":           {"", "", false, []string{"--minisign-key", "/nowhere"}, "--minisign-key", 1},
-		"a folder of somebody's":       {"", "", false, []string{"--out", "docs"}, "something else than a release", 1},
+		"a folder of somebody's":       {"", "", false, []string{"--out", "docs/pictures"}, "something else than a release", 1},
 		"half a pair":                  {"", "", false, []string{"--bundle-cert", "manifest.json"}, "go together", 2},
 		"a stamp for nothing":          {"", "", false, []string{"--windows-timestamp", "http://127.0.0.1"}, "--windows-cert", 2},
 		"a tool that is not installed": {"", "", false, []string{"--apple-p12", "manifest.json"}, "no quill here", 1},

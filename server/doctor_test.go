@@ -236,12 +236,12 @@ func TestDoctorFindsWhatOthersCouldRead(t *testing.T) {
 	if report, _ := examine(t, policy.Policy{}, nil, env); strings.Contains(report, "open to others") {
 		t.Errorf("nothing is open:\n%s", report)
 	}
-	for _, path := range []string{file, filepath.Dir(file)} {
-		if err := os.Chmod(path, 0o755); err != nil {
+	for path, mode := range map[string]os.FileMode{file: 0o640, filepath.Dir(file): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 		report, _ := examine(t, policy.Policy{}, nil, env)
-		wantLines(t, report, path+" is open to others: mode -rwxr-xr-x", "→ chmod go= "+path)
+		wantLines(t, report, fmt.Sprintf("%s is open to others: mode %v", path, mode), "→ chmod go= "+path)
 	}
 }
 
