@@ -136,6 +136,9 @@ func TestAHostThatFailsWithoutABrowserLeavesTheLink(t *testing.T) {
 	host.reply <- errors.New("no such mode")
 	a := r.begun(t, r.open(t, through(host), noBrowser))
 	eventually(t, "nobody is on the way", func() bool { return !a.Opened() })
+	if note, _ := r.noted(t); note["quiet_until"] != nil {
+		t.Errorf("nobody was asked, and nobody will be until %v", note["quiet_until"])
+	}
 	r.finishes(t, a)
 }
 

@@ -274,6 +274,20 @@ func TestCloseEndsAPendingSignIn(t *testing.T) {
 	r.finishes(t, r.begun(t, other))
 }
 
+// A bridge that is told to end in the middle of a sign-in leaves it to the one
+// that waits: that has a link of its own, and nobody is told of a failure.
+func TestAWaiterTakesOverFromABridgeThatEnds(t *testing.T) {
+	r := newRig(t)
+	first := r.open(t, noBrowser)
+	left := r.begun(t, first).Link()
+	waiting := r.begun(t, r.open(t, noBrowser))
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the waiter has a link of its own", func() bool { return waiting.Link() != left })
+	r.finishes(t, waiting)
+}
+
 // A caller that has gone away costs no request and no browser.
 func TestCancelledBeforeItBegins(t *testing.T) {
 	r := newRig(t)
