@@ -99,17 +99,29 @@ func TestDoctorChangesNothing(t *testing.T) {
 func TestDoctorTellsNoSecret(t *testing.T) {
 	const secret = "hunter2"
 	h := hubtest.Start(t)
-	for _, args := range [][]string{{"doctor"}, {"doctor", "--json"}, {"doctor", "--key", secret}, {"--key=" + secret, "doctor"}, {"doctor", "--url", "https://me:" + secret + "@127.0.0.1/mcp"}} {
-		for _, url := range []string{h.URL + "/mcp", h.URL + "/mcp?key=" + secret, "http://me:" + secret + "@127.0.0.1:1/mcp", "ftp://x/?" + secret, "${user_config.x}" + secret} {
-			p := newProfile(t, url, secret, "HTTP_PROXY=http://me:"+secret+"@127.0.0.1:1", "HTTPS_PROXY=http://me:"+secret+"@127.0.0.1:1", "NO_PROXY=127.0.0.1",
-				"BELLMAN_NOTE="+secret)
-			out, err := p.command(t, args...).CombinedOutput()
-			if err != nil && !strings.Contains(string(out), "something needs doing") {
-				t.Errorf("%v with %s: %v\n%s", args, url, err, out)
-			}
-			if strings.Contains(string(out), secret) {
-				t.Errorf("%v with %s tells a secret:\n%s", args, url, out)
-			}
+	plain := h.URL + "/mcp"
+	for _, tt := range []struct {
+		url  string
+		args []string
+	}{
+		{plain, []string{"doctor"}},
+		{plain, []string{"doctor", "--json"}},
+		{plain, []string{"doctor", "--key", secret}},
+		{plain, []string{"--key=" + secret, "doctor"}},
+		{plain, []string{"doctor", "--url", "https://me:" + secret + "@127.0.0.1/mcp"}},
+		{plain + "?key=" + secret, []string{"doctor"}},
+		{"http://me:" + secret + "@127.0.0.1:1/mcp", []string{"doctor", "--json"}},
+		{"ftp://x/?" + secret, []string{"doctor"}},
+		{"${user_config.x}" + secret, []string{"doctor"}},
+	} {
+		p := newProfile(t, tt.url, secret, "HTTP_PROXY=http://me:"+secret+"@127.0.0.1:1", "HTTPS_PROXY=http://me:"+secret+"@127.0.0.1:1",
+			"NO_PROXY=127.0.0.1", "BELLMAN_NOTE="+secret)
+		out, err := p.command(t, tt.args...).CombinedOutput()
+		if err != nil && !strings.Contains(string(out), "something needs doing") {
+			t.Errorf("%v with %s: %v\n%s", tt.args, tt.url, err, out)
+		}
+		if strings.Contains(string(out), secret) {
+			t.Errorf("%v with %s tells a secret:\n%s", tt.args, tt.url, out)
 		}
 	}
 }
