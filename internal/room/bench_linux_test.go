@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,10 +31,7 @@ type meter struct {
 
 func (m *meter) start(tb testing.TB) {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", m.address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := listenAgain(tb, m.address)
 	m.address = l.Addr().String()
 	life, end := context.WithCancel(context.WithoutCancel(tb.Context()))
 	m.done = make(chan struct{})

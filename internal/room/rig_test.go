@@ -121,11 +121,22 @@ func (s *service) stop(tb testing.TB) {
 
 func (s *service) restart(tb testing.TB) {
 	tb.Helper()
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", s.addr)
-	if err != nil {
-		tb.Fatal(err)
+	s.serve(tb, listenAgain(tb, s.addr))
+}
+
+// listenAgain listens where somebody has listened before. For a moment the port
+// may be taken by a client that, calling there meanwhile, reached itself.
+func listenAgain(tb testing.TB, address string) net.Listener {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", address)
+		if err == nil {
+			return l
+		}
+		if time.Now().After(deadline) {
+			tb.Fatal(err)
+		}
 	}
-	s.serve(tb, l)
 }
 
 // pair opens a room of two and returns both seats: ours, and the peer's, which
