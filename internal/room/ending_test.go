@@ -3,6 +3,7 @@ package room_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -278,5 +279,35 @@ func TestAnAnswerToSomebodyElseEndsNothing(t *testing.T) {
 	})
 	if end := b.membership(t, seat).Ended; end != "" {
 		t.Errorf("ended: %s", end)
+	}
+}
+
+// A status that may mean the end has the room asked without a wait: a closed
+// room would hold a long poll for its whole time.
+func TestARoomThatMayBeOverIsAskedWithoutAWait(t *testing.T) {
+	for _, code := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				id, ok := called(r)
+				body, _ := io.ReadAll(r.Body)
+				switch {
+				case ok && bytes.Contains(body, []byte(`"wait_seconds":0`)):
+					replyTool(w, id, syncClosed)
+				case ok:
+					<-r.Context().Done()
+				case r.URL.Path == "/ws":
+					http.Error(w, "no", code)
+				default:
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					return false
+				}
+				return true
+			})
+			seat := &hubtest.Seat{Room: "qs_over", Member: "m_ours"}
+			b := s.watching(t, seat)
+			b.eventually(t, "the membership ends", func() bool { return b.membership(t, seat).Ended == "closed" })
+		})
 	}
 }

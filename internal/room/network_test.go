@@ -143,3 +143,13 @@ func TestAQueueThatStaysFullIsTriedEverMoreRarely(t *testing.T) {
 		t.Errorf("tried %d times in 10 minutes: %v", n, all)
 	}
 }
+
+// A service that asks to be left alone for a day is asked again within ten
+// minutes: a mistake there must not silence a room.
+func TestRetryAfterHasABound(t *testing.T) {
+	s := &script{sync: held, socket: status(http.StatusServiceUnavailable, "Retry-After", "86400")}
+	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(15 * time.Minute) })
+	if opens := s.times(&s.opens); len(opens) != 2 || opens[1] < 10*time.Minute {
+		t.Errorf("tried at %v", opens)
+	}
+}
