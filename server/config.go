@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -31,7 +33,8 @@ type config struct {
 	profile   string
 	level     slog.Level
 	notice    bool
-	roomDir   string // where .bellman/room.yaml may lie; empty in the bundle
+	roomDir   string      // where .bellman/room.yaml may lie; empty in the bundle
+	tls       *tls.Config // nil for the system's own authorities
 
 	origin map[string]string // what each variable's value was read from
 }
@@ -128,7 +131,7 @@ func placeholder(v string) bool {
 }
 
 func readConfig(f flagValues, getenv func(string) string, managed policy.Policy) (config, error) {
-	c := config{origin: origins(f, getenv, managed)}
+	c := config{origin: origins(f, getenv, managed), tls: authorities(runtime.GOOS, getenv("SSL_CERT_FILE"))}
 	get := func(env string) (string, string) { return f.lookup(getenv, env) }
 	address, origin := get("BELLMAN_URL")
 	if managed.ServerURL != "" {

@@ -44,7 +44,7 @@ func openSession(ctx context.Context, cfg config, host oauth.Host, log *slog.Log
 	}
 	store, other := chooseStore(ctx, cfg, log)
 	session, err := oauth.New(oauth.Config{
-		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Open: browser, Host: host, Log: log,
+		Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Open: browser, Host: host, TLS: cfg.tls, Log: log,
 	})
 	if err != nil || other == nil {
 		return session, err

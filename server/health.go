@@ -131,7 +131,7 @@ func lookUp(cfg config) *credential {
 	}
 	c.session = begin(func() (*oauth.Session, error) {
 		return oauth.New(oauth.Config{
-			Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, Log: slog.New(slog.DiscardHandler),
+			Server: cfg.server.String(), Dir: cfg.dir, Profile: cfg.profile, Store: store, TLS: cfg.tls, Log: slog.New(slog.DiscardHandler),
 		})
 	})
 	return c

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ func checkService(ctx context.Context, c *checkup, cfg config, getenv func(strin
 	checkAuthorities(c, getenv)
 	checkProxy(c, cfg.server)
 	client := &http.Client{
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg.tls, ForceAttemptHTTP2: true},
 		Timeout:       reachLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -106,7 +106,7 @@ func ask(ctx context.Context, c *checkup, client *http.Client, e endpoint) (answ
 // unreachable returns the next step after an attempt that brought no answer.
 func unreachable(err error) string {
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
-		return "have the authority that signed for it installed on this machine, or on Linux name its certificate in SSL_CERT_FILE"
+		return "have the authority that signed for it installed on this machine, or name its certificate in SSL_CERT_FILE"
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return "set this machine's clock, or tell whoever runs the service that its certificate has expired"
@@ -169,10 +169,6 @@ func checkAuthorities(c *checkup, getenv func(string) string) {
 	path := getenv("SSL_CERT_FILE")
 	if path == "" {
 		c.fine("authorities", "those of the system")
-		return
-	}
-	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
-		c.bad("authorities", "install the authority in the system's store", "SSL_CERT_FILE is not read on this system")
 		return
 	}
 	text, err := os.ReadFile(path)

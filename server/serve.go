@@ -30,7 +30,7 @@ func serve(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	events := openEvents(ctx, cfg, log)
 	var bridge *tools.Bridge // is there before the first request, and so before the first notification
 	client := remote.New(remote.Options{
-		Server: cfg.server, Tokens: cred, Version: currentVersion(), Log: log,
+		Server: cfg.server, Tokens: cred, TLS: cfg.tls, Version: currentVersion(), Log: log,
 		Notify: func(method string, params json.RawMessage) {
 			switch method {
 			case "notifications/progress":

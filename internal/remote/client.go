@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -41,7 +42,8 @@ type Client struct {
 type Options struct {
 	Server  *url.URL // absolute http or https URL of the MCP endpoint
 	Tokens  Tokens
-	Version string // of the bridge, for the service's records
+	TLS     *tls.Config // nil for the system's own authorities
+	Version string      // of the bridge, for the service's records
 	Log     *slog.Logger
 	Notify  func(method string, params json.RawMessage)
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -53,6 +55,7 @@ func New(o Options) *Client {
 	base := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSClientConfig:       o.TLS,
 		ForceAttemptHTTP2:     true,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		MaxIdleConnsPerHost:   64,
@@ -136,6 +139,8 @@ func lostSession(err error) bool {
 		e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Detail), "session"))
 }
 
+var errOther = errors.New("the answer belongs to another request")
+
 func (c *Client) roundTrip(ctx context.Context, conn *transport.StreamableHTTP, method string, params json.RawMessage) (json.RawMessage, error) {
 	var a attempt
 	id := c.nextID.Add(1)
@@ -151,7 +156,7 @@ func (c *Client) roundTrip(ctx context.Context, conn *transport.StreamableHTTP, 
 		return nil, ctx.Err()
 	}
 	if err == nil && a.status/100 == 2 && resp.ID.String() != req.ID.String() {
-		err = errors.New("the answer belongs to another request")
+		err = errOther
 	}
 	return judge(&a, resp, err)
 }
