@@ -41,19 +41,14 @@ func EscapeText(s string) string {
 
 // hidden reports whether r can close a tag, move the reader's eye or not be
 // seen at all. unicode.Cf holds the bidi controls, zero-width characters and
-// tags; the rest of the list is invisible without being in it.
+// tags; the last table holds joiners and fillers without a glyph, and what is not
+// assigned yet and will have none.
 func hidden(r rune) bool {
 	switch {
 	case r < 0x80: // nearly all there is
 		return r == '<' || r == 0x7F || (r < ' ' && r != '\n' && r != '\t')
 	case r == unicode.ReplacementChar:
 		return true
-	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector):
-		return true
 	}
-	switch r {
-	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0: // joiners and fillers without a glyph
-		return true
-	}
-	return r >= 0xE0000 && r <= 0xE0FFF
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -24,6 +24,7 @@ func TestEscapeText(t *testing.T) {
 		"\U000e0001\U000e0041\U000e007f":       `\udb40\udc01\udb40\udc41\udb40\udc7f`,
 		"\ufe00\ufe0f\U000e0100\u180b":         `\ufe00\ufe0f\udb40\udd00\u180b`,
 		"\u2028\u2029\u3164\uffa0\u115f\u034f": `\u2028\u2029\u3164\uffa0\u115f\u034f`,
+		"\u2065\ufff0\ufff8\U000e0fff":         `\u2065\ufff0\ufff8\udb43\udfff`, // not assigned, and invisible once they are
 		"bad \xff\xfe":                         `bad \ufffd\ufffd`,
 	} {
 		if got := bellman.EscapeText(given); got != want {

@@ -51,6 +51,7 @@ func (k Key) Replace(context.Context, string) (string, error) {
 // RoundTripper because mcp-go's transport does not pass it on.
 type attempt struct {
 	status     int
+	media      string // the answer's content type, as it came
 	sent       bool
 	retryAfter time.Duration
 }
@@ -159,7 +160,7 @@ func (t *authTransport) send(req *http.Request, token string) (*http.Response, e
 		return nil, err
 	}
 	if a != nil {
-		a.status = resp.StatusCode
+		a.status, a.media = resp.StatusCode, resp.Header.Get("Content-Type")
 		a.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection

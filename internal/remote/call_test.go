@@ -81,19 +81,22 @@ func TestTheStatusHasTheLastWord(t *testing.T) {
 }
 
 // A 200 that is no answer is an error that leaves open whether the service
-// acted: HTML of a captive portal, another request's answer, half an answer.
+// acted: HTML of a captive portal, another request's answer, half an answer. It
+// says what is wrong with it, and not that nothing answered.
 func TestA200ThatIsNoAnswerIsAnError(t *testing.T) {
-	for name, row := range map[string]struct{ kind, body string }{
-		"captive portal":      {"text/html", "<html>log in</html>"},
-		"no content type":     {"", "{}"},
-		"not JSON":            {"application/json", "hello"},
-		"cut short":           {"application/json", `{"jsonrpc":"2.0","id":%s,"resu`},
-		"neither":             {"application/json", `{"jsonrpc":"2.0","id":%s}`},
-		"another request's":   {"application/json", `{"jsonrpc":"2.0","id":999999,"result":{}}`},
-		"a notification":      {"application/json", `{"jsonrpc":"2.0","method":"x"}`},
-		"an empty stream":     {"text/event-stream", ""},
-		"a stream of nothing": {"text/event-stream", ": hello\n\n"},
-		"a stream, unread":    {"text/event-stream", "data: not json\n\n"},
+	for name, row := range map[string]struct{ kind, body, words string }{
+		"captive portal":      {"text/html; charset=utf-8", "<html>log in</html>", "it is text/html and no JSON; the sign-in page of a network, or a proxy, may stand in the service's place"},
+		"no content type":     {"", "{}", "it names no content type"},
+		"nothing":             {"application/json", "", "it ended too early"},
+		"not JSON":            {"application/json", "hello", "it is no JSON-RPC answer"},
+		"a batch":             {"application/json", `[{"jsonrpc":"2.0","id":%s,"result":{}}]`, "it is no JSON-RPC answer"},
+		"cut short":           {"application/json", `{"jsonrpc":"2.0","id":%s,"resu`, "it ended too early"},
+		"neither":             {"application/json", `{"jsonrpc":"2.0","id":%s}`, "it has neither result nor error"},
+		"another request's":   {"application/json", `{"jsonrpc":"2.0","id":999999,"result":{}}`, "it belongs to another request"},
+		"a notification":      {"application/json", `{"jsonrpc":"2.0","method":"x"}`, "it is no JSON-RPC answer"},
+		"an empty stream":     {"text/event-stream", "", "it ended too early"},
+		"a stream of nothing": {"text/event-stream", ": hello\n\n", "it ended too early"},
+		"a stream, unread":    {"text/event-stream", "data: not json\n\n", "it ended too early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, after(func(w http.ResponseWriter, _ *http.Request, m request) {
@@ -101,8 +104,12 @@ func TestA200ThatIsNoAnswerIsAnError(t *testing.T) {
 				_, _ = io.WriteString(w, strings.Replace(row.body, "%s", string(m.ID), 1))
 			}))
 			got, err := call(t, client(t, s.URL, remote.Key(secret)))
-			if e := serviceError(t, err); !e.Sent || got != nil {
+			e := serviceError(t, err)
+			if !e.Sent || got != nil {
 				t.Errorf("got %s, %+v", got, e)
+			}
+			if want := "the service's answer cannot be used: " + row.words; e.Error() != want {
+				t.Errorf("said %q, want %q", e.Error(), want)
 			}
 			if n := s.count("tools/call"); n != 1 {
 				t.Errorf("sent %d times", n)
@@ -251,6 +258,9 @@ func TestAFailedHandshakeHasSentNothing(t *testing.T) {
 		"500":            func(w http.ResponseWriter, _ request) { w.WriteHeader(http.StatusInternalServerError) },
 		"captive portal": func(w http.ResponseWriter, _ request) { _, _ = io.WriteString(w, "<html>") },
 		"no MCP":         func(w http.ResponseWriter, m request) { reply(w, m, `{"hello":1}`) },
+		"a version that fits no header": func(w http.ResponseWriter, m request) {
+			reply(w, m, `{"protocolVersion":"2025-06-18\r\nX: y","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)
+		},
 		"redirect": func(w http.ResponseWriter, _ request) {
 			w.Header().Set("Location", "http://127.0.0.1:9/mcp")
 			w.WriteHeader(http.StatusTemporaryRedirect)

@@ -33,6 +33,9 @@ func (e *Error) Error() string {
 	case e.Status != 0:
 		return fmt.Sprintf("the service answered %d %s", e.Status, http.StatusText(e.Status))
 	}
+	if c, ok := errors.AsType[cause](e.cause); ok && c.heard {
+		return "the service's answer cannot be used: " + c.line
+	}
 	return fmt.Sprintf("the service cannot be reached: %v", e.cause)
 }
 
@@ -74,8 +77,9 @@ func (e *RPCError) Error() string {
 
 // cause is what went wrong on the way, said in one clean line.
 type cause struct {
-	line string
-	err  error
+	line  string
+	err   error
+	heard bool // an answer came, and line says what is wrong with it
 }
 
 func (c cause) Error() string { return c.line }
@@ -92,7 +96,7 @@ func reason(err error) error {
 		next := errors.Unwrap(inner)
 		_, network := inner.(*net.OpError) //nolint:errorlint // the layer itself is wanted, not what it wraps
 		if network || next == nil {
-			return cause{clean(inner.Error()), err}
+			return cause{line: clean(inner.Error()), err: err}
 		}
 		inner = next
 	}

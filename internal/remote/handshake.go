@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -86,6 +86,9 @@ func (c *Client) forget(conn *transport.StreamableHTTP) {
 	}
 }
 
+// protocolVersion is what travels in a header of every request from then on.
+var protocolVersion = regexp.MustCompile(`^20\d\d-\d\d-\d\d$`)
+
 func (c *Client) connect(ctx context.Context) (*transport.StreamableHTTP, error) {
 	conn, err := transport.NewStreamableHTTP(c.server.String(), transport.WithHTTPBasicClient(c.mcp), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -112,7 +115,7 @@ func (c *Client) connect(ctx context.Context) (*transport.StreamableHTTP, error)
 	var hello struct {
 		ProtocolVersion string `json:"protocolVersion"`
 	}
-	if json.Unmarshal(raw, &hello) != nil || !strings.HasPrefix(hello.ProtocolVersion, "20") {
+	if json.Unmarshal(raw, &hello) != nil || !protocolVersion.MatchString(hello.ProtocolVersion) {
 		return nil, &Error{cause: errors.New("no MCP service answers at this URL")}
 	}
 	conn.SetProtocolVersion(hello.ProtocolVersion)
