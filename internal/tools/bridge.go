@@ -146,22 +146,32 @@ func (b *Bridge) answerLocally(ctx context.Context, c Call) Answer {
 }
 
 // readResource forwards a request for the service's resources. A service that
-// is out of reach has none to list.
+// is out of reach, or whose answer no host could read, has none to list.
 func (b *Bridge) readResource(ctx context.Context, c Call) Answer {
+	list := c.Method != "resources/read"
 	result, err := b.cfg.Remote.Call(ctx, c.Method, c.Params)
-	if rpc, ok := errors.AsType[*remote.RPCError](err); ok {
-		if rpc.Code != mcp.METHOD_NOT_FOUND || c.Method == "resources/read" {
-			return Answer{Error: passOn(rpc)}
-		}
-		return Answer{Result: emptyList(c.Method)}
-	}
+	rpc, refused := errors.AsType[*remote.RPCError](err)
+	why := "the service's answer holds no contents"
 	switch {
-	case err == nil:
+	case err == nil && holdsResources(c.Method, result):
 		return Answer{Result: result}
-	case c.Method != "resources/read":
+	case refused && (rpc.Code != mcp.METHOD_NOT_FOUND || !list):
+		return Answer{Error: passOn(rpc)}
+	case list:
 		return Answer{Result: emptyList(c.Method)}
+	case errors.Is(err, remote.ErrSignInNeeded):
+		why = "sign-in needed; bellman_rooms starts it, or says what is wrong"
+	case err != nil:
+		why = explain(err)
 	}
-	return Answer{Error: &remote.RPCError{Code: mcp.INTERNAL_ERROR, Message: "read resource: " + explain(err)}}
+	return Answer{Error: &remote.RPCError{Code: mcp.INTERNAL_ERROR, Message: "read resource: " + oneLine(why)}}
+}
+
+// holdsResources reports whether a result is one that a host can read.
+func holdsResources(method string, result json.RawMessage) bool {
+	member := map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "resources/read": "contents"}[method]
+	o, err := parseObject(result)
+	return err == nil && isListOfObjects(o.get(member))
 }
 
 func emptyList(method string) json.RawMessage {

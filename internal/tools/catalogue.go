@@ -230,9 +230,10 @@ func decodeExact(raw json.RawMessage) (any, error) {
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // checkTools reads a JSON array of tools and leaves out those the bridge
-// answers itself. An empty list, an entry without a usable name or schema or a
-// name that stands twice makes all of it unusable: half a list would hide
-// tools, and hosts drop a list that contradicts itself.
+// answers itself. An empty list, an entry without a usable name, a name that
+// stands twice or a member of another type than MCP gives it makes all of it
+// unusable: half a list would hide tools, and a host drops the whole of a list
+// with one such entry.
 func checkTools(raw []byte) ([]json.RawMessage, error) {
 	if len(raw) > maxListing {
 		return nil, fmt.Errorf("read tool list: over %d bytes", maxListing)
@@ -257,8 +258,8 @@ func checkTools(raw []byte) ([]json.RawMessage, error) {
 			return nil, fmt.Errorf("read tool list: %s stands twice", name)
 		}
 		seen[name] = true
-		if _, err := parseObject(o.get("inputSchema")); err != nil {
-			return nil, fmt.Errorf("read tool list: schema of %s: %w", name, err)
+		if err := checkTool(o); err != nil {
+			return nil, fmt.Errorf("read tool list: %s: %w", name, err)
 		}
 		if !local[name] {
 			tools = append(tools, t)
@@ -268,6 +269,29 @@ func checkTools(raw []byte) ([]json.RawMessage, error) {
 		return nil, errors.New("read tool list: it is empty")
 	}
 	return tools, nil
+}
+
+// checkTool reports what of a tool has another type than MCP gives it.
+func checkTool(o object) error {
+	for _, name := range []string{"inputSchema", "outputSchema"} {
+		raw := o.get(name)
+		if raw == nil && name == "outputSchema" {
+			continue
+		}
+		schema, err := parseObject(raw)
+		if err == nil && schema.text("type") != "object" {
+			err = errors.New("not of type object")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for name, first := range map[string]byte{"title": '"', "description": '"', "annotations": '{', "_meta": '{'} {
+		if raw := o.get(name); raw != nil && raw[0] != first {
+			return fmt.Errorf("%s is of another type", name)
+		}
+	}
+	return nil
 }
 
 // writeFile replaces path in one step, so that a crash leaves the old or the

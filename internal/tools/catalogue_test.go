@@ -151,10 +151,16 @@ func TestAListThatMakesNoSenseChangesNothing(t *testing.T) {
 		"a name twice":          toolJSON("a", "b", "a"),
 		"no schema":             `{"tools":[{"name":"a"}]}`,
 		"a schema that is none": `{"tools":[{"name":"a","inputSchema":true}]}`,
+		"a schema of no type":   `{"tools":[{"name":"a","inputSchema":{}}]}`,
+		"a schema of a list":    `{"tools":[{"name":"a","inputSchema":{"type":"array"}}]}`,
+		"an output of a list":   `{"tools":[{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"array"}}]}`,
+		"a description of 5":    `{"tools":[{"name":"a","inputSchema":{"type":"object"},"description":5}]}`,
+		"a title of null":       `{"tools":[{"name":"a","inputSchema":{"type":"object"},"title":null}]}`,
+		"annotations of text":   `{"tools":[{"name":"a","inputSchema":{"type":"object"},"annotations":"x"}]}`,
 		"only ours":             toolJSON("bellman_wait", "bellman_upload"),
 		"a failure":             "",
 		"pages without end":     strings.TrimSuffix(toolJSON("a"), "}") + `,"nextCursor":"more"}`,
-		"megabytes":             `{"tools":[{"name":"a","description":"` + strings.Repeat("x", 5<<20) + `","inputSchema":{}}]}`,
+		"megabytes":             `{"tools":[{"name":"a","description":"` + strings.Repeat("x", 5<<20) + `","inputSchema":{"type":"object"}}]}`,
 	} {
 		list.Store(&answer)
 		fresh := r.another(func(*tools.Config) {})

@@ -36,7 +36,7 @@ func (b *Bridge) proxy(ctx context.Context, c Call) Answer {
 	}
 	r, err := parseReply(s.raw)
 	if err != nil {
-		return failure("the service answered %s with something that is no tool result. It may have acted; call bellman_sync to see.", c.Tool)
+		return unsure(c, key, "the service answered with something that is no tool result")
 	}
 	if s.again && r.isError {
 		return failure("the first answer to this bellman_send was lost and its repeat was refused, so the event may have been stored; call bellman_sync to see. The refusal: %s", r.firstText())
@@ -110,21 +110,43 @@ func report(c Call, key string, s sent) Answer {
 	}
 	rpc, refused := errors.AsType[*remote.RPCError](s.err)
 	switch {
-	case s.unknown() && key != "":
-		return failure("%s. Whether the event was stored is not known: call bellman_sync to see, or repeat this bellman_send with idempotency_key %s, which is stored at most once.", explain(s.err), encode(key))
+	case s.unknown():
+		return unsure(c, key, explain(s.err))
 	case refused:
 		return Answer{Error: passOn(rpc)}
 	case errors.Is(s.err, remote.ErrSignInNeeded):
 		return failure("the service refused the sign-in it just accepted. Nothing was sent. Call again, or ask the person to run bellman-bridge login.")
-	case s.unknown() && readOnly(c.Tool):
-		return failure("%s. Nothing was changed; call again.", explain(s.err))
-	case s.unknown():
-		return failure("%s. %s may have been carried out: look before you call it again (bellman_rooms, bellman_sync).", explain(s.err), c.Tool)
 	}
-	if e, ok := errors.AsType[*remote.Error](s.err); ok && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
+	e, ok := errors.AsType[*remote.Error](s.err)
+	switch {
+	case ok && (elsewhere(e.Status) || e.Status/100 == 3):
 		return failure("%s. Nothing was sent.", explain(s.err)) // trying again cannot help
+	case ok && lasting(e.Status):
+		return failure("%s. Nothing was done, and the same call would be refused again; bellman_whoami tells who is signed in.", explain(s.err))
 	}
 	return failure("%s. Nothing was sent. Try again in a moment.", explain(s.err))
+}
+
+// unsure is the answer when the service may have acted without our knowing:
+// what happened, and how to find out or to go on.
+func unsure(c Call, key, happened string) Answer {
+	switch {
+	case key != "":
+		return failure("%s. Whether the event was stored is not known: call bellman_sync to see, or repeat this bellman_send with idempotency_key %s, which is stored at most once.", happened, encode(key))
+	case readOnly(c.Tool):
+		return failure("%s. Nothing was changed; call again.", happened)
+	}
+	return failure("%s. %s may have been carried out: look before you call it again (bellman_rooms, bellman_sync).", happened, plain(c.Tool))
+}
+
+// elsewhere reports whether a status means that no service is at this URL.
+func elsewhere(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// lasting reports whether a status refuses the call itself, and not only now.
+func lasting(status int) bool {
+	return status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
 // passOn is the service's error as it goes to the host: on one safe line, and
@@ -156,10 +178,12 @@ func explain(err error) string {
 		return "the call was cancelled"
 	}
 	if e, ok := errors.AsType[*remote.Error](err); ok {
-		switch e.Status {
-		case http.StatusTooManyRequests:
+		switch {
+		case e.Status == http.StatusTooManyRequests:
 			return "the service asks for a pause (429)"
-		case http.StatusNotFound, http.StatusMethodNotAllowed:
+		case e.Status/100 == 3:
+			return fmt.Sprintf("something else answers in the service's place (%d): the sign-in page of a network, or a proxy; if the person finds neither, check BELLMAN_URL or the Server setting", e.Status)
+		case elsewhere(e.Status):
 			return fmt.Sprintf("no Bellman service answers at the configured URL (%d); check BELLMAN_URL or the Server setting", e.Status)
 		}
 	}

@@ -128,9 +128,11 @@ func TestAProtocolErrorPasses(t *testing.T) {
 
 func TestAnAnswerThatIsNoResultIsSaidToBeNone(t *testing.T) {
 	r, fixed, _ := answering(t)
-	for _, res := range []string{`5`, `"text"`, `[]`, `true`} {
+	for _, res := range []string{`null`, `5`, `"text"`, `[]`, `true`, `{"content":7}`, `{"content":null}`, `{"content":[null]}`, `{"content":["text"]}`} {
 		fixed.Store(&res)
-		r.refused("some_tool", nil, "no tool result", "may have acted")
+		r.refused("some_tool", nil, "no tool result", "some_tool may have been carried out")
+		r.refused("bellman_rooms", nil, "no tool result", "Nothing was changed; call again")
+		r.refused("bellman_send", args{"session_id": "qs_1", "member_id": "m_1"}, "no tool result", "not known", "idempotency_key")
 		r.refused("bellman_sync", args{"session_id": "qs_1", "member_id": "m_1"}, "Nothing was read or lost")
 	}
 	if a := r.Handle(t.Context(), tools.Call{Method: "tools/call", Params: json.RawMessage(`{}`)}); a.Error == nil || a.Error.Code != -32602 {
@@ -277,6 +279,8 @@ func TestResourcesPass(t *testing.T) {
 			return `!{"code":-32601,"message":"no such method"}`
 		case q.Method == "resources/read" && strings.Contains(string(q.Params), "ui://bellman/app.html"):
 			return `{"contents":[{"uri":"ui://bellman/app.html","mimeType":"text/html;profile=mcp-app","text":"<!doctype html>"}]}`
+		case q.Method == "resources/read" && strings.Contains(string(q.Params), "odd"):
+			return want
 		case q.Method == "resources/read":
 			return `!{"code":-32002,"message":"no such resource"}`
 		}
@@ -297,6 +301,15 @@ func TestResourcesPass(t *testing.T) {
 	}
 	if a := get("resources/read", `{"uri":"ui://x"}`); a.Error == nil || a.Error.Code != -32002 {
 		t.Errorf("read of an unknown one: %+v", a)
+	}
+	for _, odd := range []string{`null`, `5`, `{}`, `{"resources":7,"contents":[null]}`} {
+		want = odd
+		if a := get("resources/list", `{}`); string(a.Result) != `{"resources":[]}` {
+			t.Errorf("a list that is none: %s %+v", a.Result, a.Error)
+		}
+		if a := get("resources/read", `{"uri":"odd"}`); a.Error == nil || a.Error.Message != "read resource: the service's answer holds no contents" {
+			t.Errorf("contents that are none: %s %+v", a.Result, a.Error)
+		}
 	}
 	s.Close()
 	if a := get("resources/list", `{}`); string(a.Result) != `{"resources":[]}` {

@@ -2,7 +2,9 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bellman.sh/desktop/internal/bellman"
@@ -46,10 +48,15 @@ type reply struct {
 	structured object // nil when there is none or it is no object
 }
 
+// parseReply takes a result apart. What a host would refuse to read, content
+// that is no list of objects, is an error: the agent would hear of nothing.
 func parseReply(raw json.RawMessage) (*reply, error) {
 	o, err := parseObject(raw)
 	if err != nil {
 		return nil, err
+	}
+	if content := o.get("content"); content != nil && !isListOfObjects(content) {
+		return nil, errors.New("content is no list of objects")
 	}
 	r := &reply{o: o, isError: string(o.get("isError")) == "true"}
 	if s := o.get("structuredContent"); s != nil {
@@ -59,6 +66,14 @@ func parseReply(raw json.RawMessage) (*reply, error) {
 		}
 	}
 	return r, nil
+}
+
+func isListOfObjects(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || list == nil {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(item json.RawMessage) bool { return item[0] != '{' })
 }
 
 // eachText replaces the text of every text block by what f makes of it. Other

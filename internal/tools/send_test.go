@@ -155,6 +155,29 @@ func TestAnOutageIsSaidPlainlyAndEndsWithoutARestart(t *testing.T) {
 	q.ok("bellman_rooms", nil, nil)
 }
 
+// A status tells whether to call again: what stands in the way now may be gone
+// in a moment, what the call itself is refused for is not.
+func TestWhatToDoAfterAStatus(t *testing.T) {
+	j, f := behindFront(t)
+	for status, words := range map[int][]string{
+		http.StatusFound:           {"something else answers in the service's place (302)", "sign-in page of a network", "Nothing was sent."},
+		http.StatusBadRequest:      {"400 Bad Request: \\u003cb>no", "Nothing was done", "would be refused again"},
+		http.StatusForbidden:       {"403 Forbidden", "Nothing was done", "would be refused again", "bellman_whoami"},
+		http.StatusNotFound:        {"no Bellman service answers at the configured URL (404)", "Nothing was sent."},
+		http.StatusRequestTimeout:  {"408 Request Timeout", "Nothing was sent. Try again in a moment."},
+		http.StatusTooManyRequests: {"pause (429)", "Nothing was sent. Try again in a moment."},
+		http.StatusBadGateway:      {"502 Bad Gateway", "Nothing was changed; call again."},
+	} {
+		f.set(onTool("bellman_rooms", 0, func(w http.ResponseWriter, _ func() *httptest.ResponseRecorder) {
+			http.Error(w, "<b>no", status)
+		}))
+		text := j.refused("bellman_rooms", nil, words...)
+		if again := strings.Contains(text, "gain in a moment") || strings.Contains(text, "call again"); again != (status == 408 || status == 429 || status == 502) {
+			t.Errorf("%d: %s", status, text)
+		}
+	}
+}
+
 func TestARefusedKeyIsSaidToBeRefused(t *testing.T) {
 	h := hubtest.Start(t)
 	r := newRig(t, h.URL+"/mcp", "qk_wrong")

@@ -61,6 +61,10 @@ func (b *Bridge) upload(ctx context.Context, c Call) Answer {
 	return b.place(ctx, c, a, kind, blob)
 }
 
+// maxArgument bounds what a refusal repeats, in bytes. No system has longer
+// paths.
+const maxArgument = 32 << 10
+
 func uploadArguments(params json.RawMessage) (uploadArgs, error) {
 	var a uploadArgs
 	if err := readArguments(params, &a); err != nil {
@@ -74,6 +78,9 @@ func uploadArguments(params json.RawMessage) (uploadArgs, error) {
 	} {
 		if need.value == "" {
 			return a, fmt.Errorf("%s is required; bellman_upload needs session_id (or room_id), member_id, path and key", need.name)
+		}
+		if len(need.value) > maxArgument {
+			return a, fmt.Errorf("%s is too long: at most %d bytes", need.name, maxArgument)
 		}
 	}
 	if !slices.Contains([]string{"", "file", "image", "html"}, a.Kind) {
@@ -179,7 +186,7 @@ func (b *Bridge) place(ctx context.Context, c Call, a uploadArgs, kind string, b
 	s := b.forward(ctx, send, params, key)
 	r, why := readPlacement(send, s)
 	if why != "" {
-		return notPlaced(a, kind, blob, s, why)
+		return notPlaced(a, kind, blob, s.unknown() || r == nil && s.err == nil, why)
 	}
 	b.observe(ctx, who, send, r)
 	res := uploadResult{
@@ -192,7 +199,8 @@ func (b *Bridge) place(ctx context.Context, c Call, a uploadArgs, kind string, b
 	return success(string(encode(res)), res)
 }
 
-// readPlacement returns the answer to a placement, or why it is none.
+// readPlacement returns the answer to a placement, and why it was not placed. An
+// answer that cannot be read is none.
 func readPlacement(send Call, s sent) (r *reply, why string) {
 	raw := s.raw
 	if s.err != nil {
@@ -207,7 +215,7 @@ func readPlacement(send Call, s sent) (r *reply, why string) {
 	case err != nil:
 		return nil, "the service's answer is no tool result"
 	case r.isError:
-		return nil, strings.TrimPrefix(r.firstText(), "Error: ")
+		return r, strings.TrimPrefix(r.firstText(), "Error: ")
 	case r.structured == nil:
 		return nil, "the service's answer holds no cursor"
 	}
@@ -216,10 +224,10 @@ func readPlacement(send Call, s sent) (r *reply, why string) {
 
 // notPlaced is the answer when the file is stored and not, or perhaps not, on
 // the surface.
-func notPlaced(a uploadArgs, kind string, blob remote.Blob, s sent, why string) Answer {
+func notPlaced(a uploadArgs, kind string, blob remote.Blob, unknown bool, why string) Answer {
 	stored := fmt.Sprintf("The file is stored as blob %s (%d bytes, %s)", quoted(blob.ID), blob.Bytes, plain(blob.Type))
 	again := fmt.Sprintf("bellman_send type surface with payload { key: %s, kind: \"file\", blob: { id: %s } }", quoted(a.Key), quoted(blob.ID))
-	if s.unknown() {
+	if unknown {
 		return failure("%s, but whether it was placed as %s under key %s is not known: %s. Call bellman_surface to see; if it is not there, place it without uploading again: %s.",
 			stored, kind, quoted(a.Key), strings.TrimSuffix(why, "."), again)
 	}

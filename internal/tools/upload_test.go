@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -351,6 +353,38 @@ func TestAPlacementWhoseAnswerIsLost(t *testing.T) {
 	}
 	d.f.set(onTool("bellman_send", 0, unavailable))
 	d.refused("bellman_upload", d.args("a.md", args{"key": "k3"}), "is stored as blob", "is not known")
+	d.f.set(func(q request) fault {
+		return func(w http.ResponseWriter, forward func() *httptest.ResponseRecorder) {
+			if q.Tool != "bellman_send" {
+				rec := forward()
+				w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
+				w.WriteHeader(rec.Code)
+				_, _ = w.Write(rec.Body.Bytes())
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":7}}`, q.ID)
+		}
+	})
+	d.refused("bellman_upload", d.args("a.md", args{"key": "k4"}), "is stored as blob", "is not known", "no tool result")
+}
+
+// However long what an agent passes is, its refusal fits the host.
+func TestArgumentsThatAreTooLong(t *testing.T) {
+	d := newDesk(t)
+	d.file("a.md", []byte("# a"))
+	for _, name := range []string{"session_id", "member_id", "path", "key"} {
+		text := d.refused("bellman_upload", d.args("a.md", args{name: strings.Repeat("<", 1<<20)}), name, "is too long", "Nothing was sent")
+		if len(text) > 200 {
+			t.Errorf("%s: %d bytes", name, len(text))
+		}
+	}
+	if raw := d.call("bellman_upload", d.args("a.md", args{"key": strings.Repeat("<", 32<<10)})).raw; len(raw) > 900<<10 {
+		t.Errorf("a reply of %d bytes", len(raw))
+	}
+	if text := d.call("bellman_upload", d.args(strings.Repeat("\x00", 32<<10), nil)).raw; len(text) > 900<<10 {
+		t.Errorf("a reply of %d bytes", len(text))
+	}
 }
 
 func TestASeatThatUploadsIsWatched(t *testing.T) {

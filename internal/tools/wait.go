@@ -171,9 +171,12 @@ func asWaitEvent(d queue.Delivery) waitEvent {
 // answer it goes into escapes the rest.
 func render(res waitResult) string {
 	var t strings.Builder
-	if res.Count == 0 {
+	switch {
+	case res.Count == 0 && len(res.Next) == 0:
+		t.WriteString("No peer event arrived: this machine watches no room that fits. It watches one from the first bellman_sync of it.")
+	case res.Count == 0:
 		t.WriteString("No peer event arrived.")
-	} else {
+	default:
 		fmt.Fprintf(&t, "%s:\n", count(res.Count, "Bellman event", "Bellman events"))
 	}
 	for _, e := range res.Events {

@@ -74,6 +74,9 @@ func TestAWaitCanBeForOneRoomOrSeat(t *testing.T) {
 	r.put(memberA, message(1, "a"))
 	r.put(memberB, message(1, "b"))
 	wantTexts(t, r.wait(0, args{"session_id": "qs_none"}))
+	if got := r.call("bellman_wait", args{"wait_seconds": 0, "session_id": "qs_none"}).text(); !strings.Contains(got, "watches no room that fits") {
+		t.Errorf("of a room that is not watched: %s", got)
+	}
 	wantTexts(t, r.wait(0, args{"session_id": "qs_b", "room_id": "qs_a"}), "b")
 	wantTexts(t, r.wait(0, args{"member_id": "m_b"}))
 	wantTexts(t, r.wait(0, args{"room_id": "qs_a", "member_id": "m_a"}), "a")
