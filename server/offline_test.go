@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bellman.sh/desktop/internal/policy"
 )
@@ -205,9 +204,7 @@ func TestRequestsPipedBeforeTheEndOfInputAreAnswered(t *testing.T) {
 		chs = append(chs, ch)
 	}
 	b.in.Close()
-	if took := b.exit(); took > 2*time.Second {
-		t.Errorf("gone after %s, want 2 s", took)
-	}
+	b.exit()
 	for i, ch := range chs {
 		select {
 		case <-ch:

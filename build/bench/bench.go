@@ -87,11 +87,12 @@ func (b *bench) size() error {
 	return nil
 }
 
-// start measures from the spawn to the answers a host waits for, signed out
-// and with nothing at the other end.
+// start measures from the spawn to the answers a host waits for, and from the
+// end of input to the bridge's leaving, signed out and with nothing at the
+// other end.
 func (b *bench) start(ctx context.Context) error {
 	const runs = 31
-	var initialized, listed []time.Duration
+	var initialized, listed, left []time.Duration
 	for range runs {
 		began := time.Now()
 		s, err := b.bridge(ctx, "http://127.0.0.1:9/mcp", "")
@@ -108,12 +109,15 @@ func (b *bench) start(ctx context.Context) error {
 			return err
 		}
 		listed = append(listed, time.Since(began))
+		ended := time.Now()
 		if err := s.Leave(); err != nil {
 			return err
 		}
+		left = append(left, time.Since(ended))
 	}
 	b.report("start", "initialize_p50", milliseconds(quantile(initialized, 0.5)), "ms")
 	b.report("start", "tools_list_p50", milliseconds(quantile(listed, 0.5)), "ms")
+	b.report("start", "leave_max", milliseconds(quantile(left, 1)), "ms")
 	return nil
 }
 
