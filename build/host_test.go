@@ -139,18 +139,21 @@ func start(t *testing.T, dir, platform, arch string, filled map[string]any) *exe
 	return cmd
 }
 
+// systems are those whose packed bridge can be run here, with what it takes.
+var systems = []struct {
+	platform, arch string
+	needs          []string
+}{
+	{"linux", "amd64", nil},
+	{"linux", "arm64", []string{"qemu-aarch64-static"}},
+	{"win32", "amd64", []string{"wine", "x86_64-w64-mingw32-gcc"}},
+}
+
 // The packed bridge answers a host on every system that can be run here:
 // initialize, the full list of tools, a local tool, and it leaves when the
 // host closes its input.
 func TestPackedBridgeAnswersOnEverySystem(t *testing.T) {
-	for _, tt := range []struct {
-		platform, arch string
-		needs          []string
-	}{
-		{"linux", "amd64", nil},
-		{"linux", "arm64", []string{"qemu-aarch64-static"}},
-		{"win32", "amd64", []string{"wine", "x86_64-w64-mingw32-gcc"}},
-	} {
+	for _, tt := range systems {
 		t.Run(tt.platform+"-"+tt.arch, func(t *testing.T) {
 			needs(t, tt.needs...)
 			dir, m := install(t)

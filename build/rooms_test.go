@@ -13,14 +13,7 @@ import (
 // its agent takes a seat, what a peer says reaches it, and what the peer says
 // while the bridge is gone reaches the next one, without a call about the room.
 func TestPackedBridgeKeepsEventsOnEverySystem(t *testing.T) {
-	for _, tt := range []struct {
-		platform, arch string
-		needs          []string
-	}{
-		{"linux", "amd64", nil},
-		{"linux", "arm64", []string{"qemu-aarch64-static"}},
-		{"win32", "amd64", []string{"wine", "x86_64-w64-mingw32-gcc"}},
-	} {
+	for _, tt := range systems {
 		t.Run(tt.platform+"-"+tt.arch, func(t *testing.T) {
 			needs(t, tt.needs...)
 			dir, _ := install(t)
