@@ -32,7 +32,7 @@ func (v *verifier) content(ctx context.Context, path string, data []byte) {
 }
 
 func (v *verifier) bundle(ctx context.Context, path string, data []byte) {
-	manifest, files, err := mcpb.Read(path)
+	manifest, files, err := mcpb.Read(data)
 	if !v.check(path+" has a manifest hosts accept", err) {
 		return
 	}

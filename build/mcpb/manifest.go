@@ -167,31 +167,48 @@ func (m Manifest) check() error {
 	return m.checkLaunches()
 }
 
-// checkLaunches holds every platform to the same arguments' flag, the same
-// environment and declared settings only: hosts differ in whether an override
-// replaces the environment or adds to it, and both must come out the same.
+// checkLaunches holds every platform to a program of the bundle, the same
+// arguments' flag, the same environment and declared settings only: hosts
+// differ in whether an override replaces the environment or adds to it, and
+// both must come out the same.
 func (m Manifest) checkLaunches() error {
 	base := m.Server.Config.Launch
+	if !slices.ContainsFunc(m.Compatibility.Platforms, func(platform string) bool {
+		launch := m.Server.Config.Overrides[platform]
+		return launch.Command == base.Command && slices.Equal(launch.Args, base.Args)
+	}) {
+		return errors.New("the base command is that of no platform")
+	}
 	for _, platform := range m.Compatibility.Platforms {
-		launch, ok := m.Server.Config.Overrides[platform]
-		if !ok {
-			return fmt.Errorf("no override for platform %s", platform)
-		}
-		if !maps.Equal(launch.Env, base.Env) {
-			return fmt.Errorf("env of %s differs from the base", platform)
-		}
-		if !slices.Contains(launch.Args, "--bundle") {
-			return fmt.Errorf("args of %s lack --bundle", platform)
-		}
-		for _, text := range launch.texts() {
-			if name := m.unfillable(text); name != "" {
-				return fmt.Errorf("%s uses ${%s}, which no host fills", platform, name)
-			}
+		if err := m.checkLaunch(platform); err != nil {
+			return err
 		}
 	}
 	for platform := range m.Server.Config.Overrides {
 		if !slices.Contains(m.Compatibility.Platforms, platform) {
 			return fmt.Errorf("override for %q, which is not among the platforms", platform)
+		}
+	}
+	return nil
+}
+
+func (m Manifest) checkLaunch(platform string) error {
+	launch, ok := m.Server.Config.Overrides[platform]
+	switch {
+	case !slices.Contains([]string{"darwin", "linux", "win32"}, platform):
+		return fmt.Errorf("no host calls its platform %q", platform)
+	case !ok:
+		return fmt.Errorf("no override for platform %s", platform)
+	case !maps.Equal(launch.Env, m.Server.Config.Env):
+		return fmt.Errorf("env of %s differs from the base", platform)
+	case !launch.ours():
+		return fmt.Errorf("%s does not start a program of the bundle", platform)
+	case !slices.Contains(launch.Args, "--bundle"):
+		return fmt.Errorf("args of %s lack --bundle", platform)
+	}
+	for _, text := range launch.texts() {
+		if name := m.unfillable(text); name != "" {
+			return fmt.Errorf("%s uses ${%s}, which no host fills", platform, name)
 		}
 	}
 	return nil
@@ -207,6 +224,15 @@ func (m Manifest) unfillable(text string) string {
 		}
 	}
 	return ""
+}
+
+// ours reports whether what starts is in the bundle, by itself or as a script.
+func (l Launch) ours() bool {
+	program := l.Command
+	if program == "/bin/sh" && len(l.Args) > 0 {
+		program = l.Args[0]
+	}
+	return strings.HasPrefix(program, "${__dirname}/")
 }
 
 func (l Launch) texts() []string {

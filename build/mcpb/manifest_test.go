@@ -64,7 +64,12 @@ func TestManifestOutOfStepIsRefused(t *testing.T) {
 		"other value by platform":  {"server/mcp_config/platform_overrides/linux/env/BELLMAN_DELIVERY", "hook", "env of linux"},
 		"no bundle flag":           {"server/mcp_config/platform_overrides/win32/args", []any{}, "args of win32"},
 		"undeclared setting":       {"user_config/upload_root", nil, "user_config.upload_root"},
-		"folder nobody fills":      {"server/mcp_config/platform_overrides/linux/command", "${HOME}/x", "${HOME}"},
+		"command of the system":    {"server/mcp_config/platform_overrides/win32/command", "cmd.exe", "win32 does not start"},
+		"script of the system":     {"server/mcp_config/platform_overrides/linux/args", []any{"/tmp/x", "--bundle"}, "linux does not start"},
+		"another base command":     {"server/mcp_config/command", "/bin/rm", "base command"},
+		"no platform":              {"compatibility/platforms", []any{}, "base command"},
+		"unknown platform":         {"compatibility/platforms", []any{"darwin", "plan9"}, "plan9"},
+		"folder nobody fills":      {"server/mcp_config/platform_overrides/linux/args", []any{"${__dirname}/server/launch.sh", "--bundle", "${HOME}/x"}, "${HOME}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mcpb.ParseManifest(edit(t, tt.path, tt.value))

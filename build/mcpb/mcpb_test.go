@@ -19,6 +19,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// encoded returns the manifest of the repository as it is packed.
+func encoded(t *testing.T) []byte {
+	t.Helper()
+	m, err := mcpb.ParseManifest(manifest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // manifest returns the manifest of the repository as text.
 func manifest(t *testing.T) []byte {
 	t.Helper()
@@ -33,7 +47,7 @@ func sample(t *testing.T) []mcpb.File {
 	t.Helper()
 	return []mcpb.File{
 		{Name: "server/bellman-bridge-linux-amd64", Data: bytes.Repeat([]byte("bridge "), 40_000), Executable: true},
-		{Name: "manifest.json", Data: manifest(t)},
+		{Name: "manifest.json", Data: encoded(t)},
 		{Name: "icon.png", Data: []byte{0x89, 'P', 'N', 'G'}},
 		{Name: "server/launch.sh", Data: []byte("#!/bin/sh\n"), Executable: true},
 		{Name: "LICENSE", Data: nil},
@@ -159,7 +173,7 @@ func TestUnpackGivesBackWhatWasPacked(t *testing.T) {
 			t.Errorf("%s: mode %v, want %v", f.Name, info.Mode(), want)
 		}
 	}
-	read, back, err := mcpb.Read(packTo(t, files))
+	read, back, err := mcpb.Read(pack(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -86,11 +85,7 @@ func packFile(zw *zip.Writer, f File) error {
 		UncompressedSize64: uint64(len(f.Data)),
 	}
 	header.SetModTime(packed) //nolint:staticcheck // a raw entry takes its time from the fields this sets
-	mode := fs.FileMode(0o644)
-	if f.Executable {
-		mode = 0o755
-	}
-	header.SetMode(mode)
+	header.SetMode(f.mode())
 	header.CreatorVersion |= 20
 	header.ReaderVersion = 20
 	entry, err := zw.CreateRaw(header)
