@@ -162,6 +162,31 @@ func TestAStreamedAnswer(t *testing.T) {
 	}
 }
 
+// What a service sends behind its answer is for nobody, and no goroutine stays
+// behind to wait for somebody: the end of these tests sees to that.
+func TestTheFirstAnswerOfAStreamCounts(t *testing.T) {
+	for _, pad := range []string{"", strings.Repeat("x", 300<<10)} {
+		for _, end := range []string{"\n", "\r\n"} {
+			gone := make(chan struct{})
+			s := start(t, after(func(w http.ResponseWriter, r *http.Request, m request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for n := range 5 {
+					_, _ = fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":{"n":%d,"pad":%q}}%s%s`, m.ID, n, pad, end, end)
+					http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done() // the stream itself never ends
+				close(gone)
+			}))
+			c := client(t, s.URL, remote.Key(secret), func(o *remote.Options) { o.Notify = func(string, json.RawMessage) {} })
+			got, err := call(t, c)
+			if err != nil || !strings.HasPrefix(string(got), `{"n":0,`) {
+				t.Errorf("got %.50s, %v", got, err)
+			}
+			<-gone
+		}
+	}
+}
+
 // Nothing that a service sends fills the memory.
 func TestAnAnswerWithoutEndIsGivenUp(t *testing.T) {
 	s := start(t, after(func(w http.ResponseWriter, r *http.Request, m request) {

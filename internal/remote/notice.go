@@ -14,7 +14,8 @@ const maxNotice = 256 << 10
 
 // noticing gives the notifications in streamed answers to notify, each before
 // the answer that follows it is read, and with its bytes: mcp-go hands them on
-// decoded, which rounds large numbers.
+// decoded, which rounds large numbers. What a service sends behind its answer
+// passes to nobody: mcp-go would wait for ever to hand a third answer over.
 type noticing struct {
 	http.RoundTripper
 
@@ -43,27 +44,42 @@ type stream struct {
 	begun  bool   // the line has a byte
 	long   bool   // the event is longer than a notification; its bytes are not kept
 	cr     bool   // the last byte was a carriage return, whose line feed may follow
+	unread int    // events that were longer than a notification
+	spent  bool   // the answer has passed
 }
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
+	for {
+		n, err := s.ReadCloser.Read(p)
+		if n = s.look(p[:n]); n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+}
+
+// look looks into what was read and returns how much of it may pass.
+func (s *stream) look(part []byte) int {
+	rest := part
+	for len(rest) > 0 {
 		if s.cr && rest[0] == '\n' {
 			rest = rest[1:]
 		}
 		s.cr = false
+		if s.spent {
+			break
+		}
 		at := bytes.IndexAny(rest, "\r\n")
 		if at < 0 {
 			s.keep(rest)
-			break
+			return len(part)
 		}
 		s.keep(rest[:at])
 		s.endLine()
 		s.cr = rest[at] == '\r'
 		rest = rest[at+1:]
 	}
-	return n, err
+	return len(part) - len(rest)
 }
 
 func (s *stream) keep(part []byte) {
@@ -87,11 +103,19 @@ func (s *stream) endLine() {
 func (s *stream) endEvent() {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
+		Method json.RawMessage `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	if !s.long && json.Unmarshal(s.data, &m) == nil && m.ID == nil && m.Method != "" {
-		s.notify(m.Method, m.Params)
+	var method string
+	switch {
+	case s.long:
+		s.unread++
+		s.spent = s.unread > 1 // one of them may have been a notification
+	case json.Unmarshal(s.data, &m) != nil:
+	case json.Unmarshal(m.Method, &method) != nil || method == "":
+		s.spent = m.ID != nil && string(m.ID) != "null"
+	case m.ID == nil:
+		s.notify(method, m.Params)
 	}
 	s.data, s.long = s.data[:0], false
 }
