@@ -28,7 +28,7 @@ const (
 // trouble counts what went wrong since a socket was last stable.
 type trouble struct {
 	failures  int // of the socket, in a row
-	unstored  int // times the queue could not be written, in a row
+	unstored  int // times the queue could not be written, in a row; a failure to connect says nothing of it
 	signedOut int // times there was no credential, in a row
 }
 
@@ -39,9 +39,6 @@ type pause struct{ floor, rest time.Duration }
 // note counts a failure and returns the pause before the next try.
 func (t *trouble) note(what verdict, err error) pause {
 	p := pause{floor: askedFor(err)}
-	if what != unstored {
-		t.unstored = 0
-	}
 	if what != noCredential {
 		t.signedOut = 0
 	}
@@ -89,30 +86,43 @@ func spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter
 }
 
-// between waits for the next try of the socket, while polls, if any, go on. It
-// returns what ended them. A Kick cuts the wait and ends held polls, which may
-// be on a network that is gone.
-func (k *watch) between(ctx context.Context, p pause, kicked <-chan struct{}, polls **polling) error {
-	if p.floor > 0 {
-		sleep(ctx, p.floor, nil)
-		p.rest = max(0, p.rest-p.floor)
-	}
-	t := time.NewTimer(p.rest)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-kicked:
-		(*polls).stop()
-		*polls = nil
-		return nil
-	case <-(*polls).ended():
-		(*polls).stop() // for its context
-		err := (*polls).err
-		*polls = nil
-		return err
+// between waits for the next try of the socket, while polls, if any, go on;
+// those that could not store what they read go on after a pause of their own.
+// It returns what else ended them. A Kick cuts the wait and ends held polls,
+// which may be on a network that is gone.
+func (k *watch) between(ctx context.Context, p pause, kicked <-chan struct{}, t *trouble, polls **polling) error {
+	floor, due := time.NewTimer(p.floor), time.NewTimer(max(p.floor, p.rest))
+	defer floor.Stop()
+	defer due.Stop()
+	var cut <-chan struct{}    // kicked, once the floor has passed
+	var again <-chan time.Time // polls are paused until then
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-floor.C:
+			cut = kicked
+		case <-due.C:
+			if *polls != nil {
+				t.unstored = 0
+			}
+			return nil
+		case <-cut:
+			(*polls).stop()
+			*polls = nil
+			return nil
+		case <-(*polls).ended():
+			(*polls).stop() // for its context
+			err := (*polls).err
+			*polls = nil
+			if judge(err) != unstored {
+				return err
+			}
+			again = time.After(t.note(unstored, err).rest)
+			k.report(unstored, *t, err, false)
+		case <-again:
+			*polls = k.startPolling(ctx)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (k *watch) follow(ctx context.Context) error {
 		case t.failures >= degradedAfter && polls == nil:
 			polls = k.startPolling(ctx)
 		}
-		if err := k.between(ctx, pause, kicked, &polls); final(ctx, err) {
+		if err := k.between(ctx, pause, kicked, &t, &polls); final(ctx, err) {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bellman.sh/desktop/internal/queue"
 	"bellman.sh/desktop/internal/room"
 )
 
@@ -124,6 +125,20 @@ func TestAKickEndsHeldPolls(t *testing.T) {
 	})
 }
 
+// fillDisk makes the bridge's queue refuse every event until space is called.
+func fillDisk(t *testing.T, b *bridge) (space func()) {
+	t.Helper()
+	run := func(query string) {
+		db := openFile(t, b)
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Error(err)
+		}
+		_ = db.Close()
+	}
+	run("create trigger full before insert on event begin select raise(abort, 'disk full'); end")
+	return func() { run("drop trigger full") }
+}
+
 // A queue that stays full is tried ever more rarely, up to once a minute.
 func TestAQueueThatStaysFullIsTriedEverMoreRarely(t *testing.T) {
 	s := &script{sync: held}
@@ -132,11 +147,7 @@ func TestAQueueThatStaysFullIsTriedEverMoreRarely(t *testing.T) {
 	}
 	bubbleWith(t, s, func(t *testing.T, b *bridge) {
 		t.Helper()
-		db := openFile(t, b)
-		if _, err := db.ExecContext(t.Context(), "create trigger full before insert on event begin select raise(abort, 'disk full'); end"); err != nil {
-			t.Error(err)
-		}
-		_ = db.Close()
+		fillDisk(t, b)
 	}, func(*testing.T, *bridge) { time.Sleep(10 * time.Minute) })
 	all := gaps(s.times(&s.opens))
 	if n := len(all); n < 10 || n > 22 {
@@ -151,5 +162,43 @@ func TestRetryAfterHasABound(t *testing.T) {
 	bubble(t, s, 1, key, func(*testing.T, *bridge) { time.Sleep(15 * time.Minute) })
 	if opens := s.times(&s.opens); len(opens) != 2 || opens[1] < 10*time.Minute {
 		t.Errorf("tried at %v", opens)
+	}
+}
+
+// A polled room whose queue cannot be written is paused and says so: neither
+// its polls nor the socket it is still waiting for are tried without end, and
+// the service is left alone for as long as it asked (failure table: disk full).
+func TestAPolledRoomThatCannotBeStoredIsTriedRarely(t *testing.T) {
+	for name, row := range map[string]struct {
+		header    []string
+		mostOpens int
+	}{
+		"no socket":            {nil, 15},
+		"no socket for a time": {[]string{"Retry-After", "300"}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			event := string(frameOf(1, "message", "m_peer", map[string]any{"text": "x"}))
+			s := &script{socket: status(http.StatusUpgradeRequired, row.header...), sync: func(int) string {
+				return `{"content":[],"structuredContent":{"events":[{"trust":"untrusted","data":` + event + `}],"cursor":1,"session_status":"active"}}`
+			}}
+			var space func()
+			bubbleWith(t, s, func(t *testing.T, b *bridge) {
+				t.Helper()
+				space = fillDisk(t, b)
+			}, func(t *testing.T, b *bridge) {
+				t.Helper()
+				time.Sleep(10 * time.Minute)
+				b.shows(t, "qs_0", queue.StatePaused, "events cannot be stored")
+				if n := len(s.times(&s.syncs)); n < 8 || n > 40 {
+					t.Errorf("polled %d times in 10 minutes", n)
+				}
+				if n := len(s.times(&s.opens)); n < 2 || n > row.mostOpens {
+					t.Errorf("the socket was tried %d times in 10 minutes", n)
+				}
+				space()
+				time.Sleep(2 * time.Minute)
+				b.take(t, 1)
+			})
+		})
 	}
 }
