@@ -159,6 +159,19 @@ func TestInvite(t *testing.T) {
 	}
 }
 
+// Who asks for a code is present by asking, however quiet they were: a room
+// that is full with them has no seat to invite to (protocol.md 4.5).
+func TestAQuietInviterCountsAsPresent(t *testing.T) {
+	s := hubtest.Start(t)
+	a, b := pair(t, s)
+	s.Clock.Advance(9 * time.Minute)
+	b.Say(t, "still here")
+	s.Clock.Advance(2 * time.Minute)
+	a.Refused(t, bellman.ToolInvite, a.Ref(), "full")
+	s.Clock.Advance(9 * time.Minute) // the refused call was a sign of life, and the peer is quiet now
+	s.As(hubtest.Outsider).Join(t, a.Invite(t, ""))
+}
+
 // Replacing a live code takes revoke as well as invite; an expired one is not
 // live.
 func TestInviteReplaces(t *testing.T) {

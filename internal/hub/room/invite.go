@@ -34,7 +34,11 @@ func (h *House) Invite(ctx context.Context, who account.Identity, id, handle, ro
 		if err != nil {
 			return rec, err
 		}
-		if seats := s.manifest().Seats(); r.presentCount(s, now) >= seats {
+		present := r.presentCount(s, now)
+		if r.presence(m, now) == Stale {
+			present++ // The caller, who was quiet until this call.
+		}
+		if seats := s.manifest().Seats(); present >= seats {
 			return rec, refuse(Conflict, "the session is full (%d members): there is no seat to invite to", seats)
 		}
 		old, has := s.codes[role]
