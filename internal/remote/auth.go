@@ -75,6 +75,12 @@ type authTransport struct {
 	tokens Tokens
 }
 
+// noToken is why there is no token to send, for now. It is about this machine
+// or the sign-in server, and not about the service.
+type noToken struct{ error }
+
+func (n noToken) Unwrap() error { return n.error }
+
 // RoundTrip implements http.RoundTripper.
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.origin.Scheme || req.URL.Host != t.origin.Host {
@@ -84,7 +90,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.tokens.Token(req.Context())
 	if err != nil {
 		abandon(req)
-		return nil, err
+		return nil, noToken{err}
 	}
 	resp, err := t.send(req, token)
 	if err != nil || hasBody(req) && req.GetBody == nil {
@@ -98,7 +104,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	a.refused()
 	drain(resp)
 	if err != nil {
-		return nil, err
+		return nil, noToken{err}
 	}
 	again := req.Clone(req.Context())
 	if hasBody(req) {

@@ -77,6 +77,32 @@ func TestARefreshThatFailsForTheMomentIsNoSignIn(t *testing.T) {
 	}
 }
 
+// Why there is no token is said in full, and not laid at the service's door: a
+// keychain or another copy may be what holds it up.
+func TestWhyThereIsNoTokenIsSaid(t *testing.T) {
+	s := start(t, accept("good"))
+	busy := fmt.Errorf("another copy is refreshing the sign-in: %w", fmt.Errorf("wait for the lock: %w", context.DeadlineExceeded))
+	for name, tokens := range map[string]*failing{"none": {token: busy}, "no other": {replace: busy}} {
+		_, err := call(t, client(t, s.URL, tokens))
+		e := serviceError(t, err)
+		if !strings.Contains(e.Error(), "sign-in cannot be used") || !strings.Contains(e.Error(), "another copy") || strings.Contains(e.Error(), "service") {
+			t.Errorf("%s: %v", name, e)
+		}
+		if e.Sent || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: it is taken for a call whose fate is unknown", name)
+		}
+		if plain := e.Plain(); plain != "the sign-in cannot be used at the moment" {
+			t.Errorf("%s: %q", name, plain)
+		}
+	}
+}
+
+// failing is a sign-in that gives no token, or no other one.
+type failing struct{ token, replace error }
+
+func (f *failing) Token(context.Context) (string, error)           { return "stale", f.token }
+func (f *failing) Replace(context.Context, string) (string, error) { return "", f.replace }
+
 // A key is what it is: its refusal needs the person, and is not tried twice.
 func TestARefusedKeyIsNotTriedTwice(t *testing.T) {
 	s := start(t, accept("other"))

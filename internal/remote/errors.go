@@ -36,6 +36,9 @@ func (e *Error) Error() string {
 	if c, ok := errors.AsType[cause](e.cause); ok && c.heard {
 		return "the service's answer cannot be used: " + c.line
 	}
+	if n, ok := errors.AsType[noToken](e.cause); ok {
+		return "the sign-in cannot be used at the moment: " + n.Error()
+	}
 	return fmt.Sprintf("the service cannot be reached: %v", e.cause)
 }
 
@@ -50,6 +53,9 @@ func (e *Error) Plain() string {
 		return strings.TrimSpace(fmt.Sprintf("the service answered %d %s", e.Status, http.StatusText(e.Status)))
 	case e.Status != 0:
 		return fmt.Sprintf("something else answers in the service's place (%d): the sign-in page of a network, or a proxy", e.Status)
+	}
+	if _, ok := errors.AsType[noToken](e.cause); ok {
+		return "the sign-in cannot be used at the moment" // The sign-in server's words may follow.
 	}
 	c, foreign := errors.AsType[cause](e.cause)
 	if !foreign {
@@ -89,6 +95,9 @@ func (c cause) Unwrap() error { return c.err }
 // the network's own error only repeat that sending failed, and some of them
 // name the whole URL. A deadline of ours on the way is not the caller's.
 func reason(err error) error {
+	if n, ok := errors.AsType[noToken](err); ok {
+		return noToken{errors.New(clean(n.Error()))} // Each of its layers says something.
+	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return errors.New("no answer in time")
 	}

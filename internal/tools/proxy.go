@@ -115,7 +115,7 @@ func report(c Call, key string, s sent) Answer {
 	case refused:
 		return Answer{Error: passOn(rpc)}
 	case errors.Is(s.err, remote.ErrSignInNeeded):
-		return failure("the service refused the sign-in it just accepted. Nothing was sent. Call again, or ask the person to run bellman-bridge login.")
+		return failure("the service refused the sign-in it just accepted. Nothing was sent. Call again; if it is refused once more, tell the person that the service does not let this account in.")
 	}
 	e, ok := errors.AsType[*remote.Error](s.err)
 	switch {
