@@ -75,11 +75,11 @@ type authTransport struct {
 	tokens Tokens
 }
 
-// noToken is why there is no token to send, for now. It is about this machine
+// noTokenError is why there is no token to send, for now. It is about this machine
 // or the sign-in server, and not about the service.
-type noToken struct{ error }
+type noTokenError struct{ error }
 
-func (n noToken) Unwrap() error { return n.error }
+func (n noTokenError) Unwrap() error { return n.error }
 
 // RoundTrip implements http.RoundTripper.
 func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -90,7 +90,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.tokens.Token(req.Context())
 	if err != nil {
 		abandon(req)
-		return nil, noToken{err}
+		return nil, noTokenError{err}
 	}
 	resp, err := t.send(req, token)
 	if err != nil || hasBody(req) && req.GetBody == nil {
@@ -104,7 +104,7 @@ func (t *authTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	a.refused()
 	drain(resp)
 	if err != nil {
-		return nil, noToken{err}
+		return nil, noTokenError{err}
 	}
 	again := req.Clone(req.Context())
 	if hasBody(req) {

@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 	if c, ok := errors.AsType[cause](e.cause); ok && c.heard {
 		return "the service's answer cannot be used: " + c.line
 	}
-	if n, ok := errors.AsType[noToken](e.cause); ok {
+	if n, ok := errors.AsType[noTokenError](e.cause); ok {
 		return "the sign-in cannot be used at the moment: " + n.Error()
 	}
 	return fmt.Sprintf("the service cannot be reached: %v", e.cause)
@@ -54,7 +54,7 @@ func (e *Error) Plain() string {
 	case e.Status != 0:
 		return fmt.Sprintf("something else answers in the service's place (%d): the sign-in page of a network, or a proxy", e.Status)
 	}
-	if _, ok := errors.AsType[noToken](e.cause); ok {
+	if _, ok := errors.AsType[noTokenError](e.cause); ok {
 		return "the sign-in cannot be used at the moment" // The sign-in server's words may follow.
 	}
 	c, foreign := errors.AsType[cause](e.cause)
@@ -91,15 +91,17 @@ type cause struct {
 func (c cause) Error() string { return c.line }
 func (c cause) Unwrap() error { return c.err }
 
+const inTime = "no answer in time"
+
 // reason says in one clean line what went wrong on the way. The layers above
 // the network's own error only repeat that sending failed, and some of them
 // name the whole URL. A deadline of ours on the way is not the caller's.
 func reason(err error) error {
-	if n, ok := errors.AsType[noToken](err); ok {
-		return noToken{errors.New(clean(n.Error()))} // Each of its layers says something.
+	if n, ok := errors.AsType[noTokenError](err); ok { // Each of its layers says something.
+		return noTokenError{errors.New(clean(strings.ReplaceAll(n.Error(), context.DeadlineExceeded.Error(), inTime)))}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return errors.New("no answer in time")
+		return errors.New(inTime)
 	}
 	for inner := err; ; {
 		next := errors.Unwrap(inner)

@@ -181,7 +181,7 @@ func explain(err error) string {
 		switch {
 		case e.Status == http.StatusTooManyRequests:
 			return "the service asks for a pause (429)"
-		case e.Status/100 == 3:
+		case e.Status/100 == 3, e.Status/100 == 2 && !e.Sent:
 			return fmt.Sprintf("something else answers in the service's place (%d): the sign-in page of a network, or a proxy; if the person finds neither, check BELLMAN_URL or the Server setting", e.Status)
 		case elsewhere(e.Status):
 			return fmt.Sprintf("no Bellman service answers at the configured URL (%d); check BELLMAN_URL or the Server setting", e.Status)

@@ -128,9 +128,9 @@ func uploadRefusal(path string, shorter bool, err error) Answer {
 		return failure("%s became shorter while it was read. Nothing was placed; call again.", path)
 	case e != nil && e.Status >= http.StatusInternalServerError:
 		return failure("the service failed at the upload (%d). Nothing was placed; call again in a moment.", e.Status)
-	case e != nil && e.Status != 0 && e.Detail != "":
+	case e != nil && e.Status >= http.StatusBadRequest && e.Detail != "":
 		return failure("upload refused (%d): %s. Nothing was stored.", e.Status, strings.TrimSuffix(e.Detail, "."))
-	case e != nil && e.Status != 0:
+	case e != nil && e.Status >= http.StatusBadRequest:
 		return failure("upload refused (%d). Nothing was stored.", e.Status)
 	case errors.Is(err, context.DeadlineExceeded):
 		return failure("the upload took too long for one call. Nothing was placed; call again, or upload a smaller file.")

@@ -369,24 +369,6 @@ func TestAPlacementWhoseAnswerIsLost(t *testing.T) {
 	d.refused("bellman_upload", d.args("a.md", args{"key": "k4"}), "is stored as blob", "is not known", "no tool result")
 }
 
-// However long what an agent passes is, its refusal fits the host.
-func TestArgumentsThatAreTooLong(t *testing.T) {
-	d := newDesk(t)
-	d.file("a.md", []byte("# a"))
-	for _, name := range []string{"session_id", "member_id", "path", "key"} {
-		text := d.refused("bellman_upload", d.args("a.md", args{name: strings.Repeat("<", 1<<20)}), name, "is too long", "Nothing was sent")
-		if len(text) > 200 {
-			t.Errorf("%s: %d bytes", name, len(text))
-		}
-	}
-	if raw := d.call("bellman_upload", d.args("a.md", args{"key": strings.Repeat("<", 32<<10)})).raw; len(raw) > 900<<10 {
-		t.Errorf("a reply of %d bytes", len(raw))
-	}
-	if text := d.call("bellman_upload", d.args(strings.Repeat("\x00", 32<<10), nil)).raw; len(text) > 900<<10 {
-		t.Errorf("a reply of %d bytes", len(text))
-	}
-}
-
 func TestASeatThatUploadsIsWatched(t *testing.T) {
 	d := newDesk(t)
 	d.file("a.md", []byte("x"))

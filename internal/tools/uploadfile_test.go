@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,5 +117,46 @@ func TestUploadsThatAreForbidden(t *testing.T) {
 	}
 	if n := len(d.f.calls("")); n != 0 {
 		t.Errorf("%d requests were made", n)
+	}
+}
+
+// However long what an agent passes is, its refusal fits the host.
+func TestArgumentsThatAreTooLong(t *testing.T) {
+	d := newDesk(t)
+	d.file("a.md", []byte("# a"))
+	for _, name := range []string{"session_id", "member_id", "path", "key"} {
+		text := d.refused("bellman_upload", d.args("a.md", args{name: strings.Repeat("<", 1<<20)}), name, "is too long", "Nothing was sent")
+		if len(text) > 200 {
+			t.Errorf("%s: %d bytes", name, len(text))
+		}
+	}
+	if raw := d.call("bellman_upload", d.args("a.md", args{"key": strings.Repeat("<", 32<<10)})).raw; len(raw) > 900<<10 {
+		t.Errorf("a reply of %d bytes", len(raw))
+	}
+	if text := d.call("bellman_upload", d.args(strings.Repeat("\x00", 32<<10), nil)).raw; len(text) > 900<<10 {
+		t.Errorf("a reply of %d bytes", len(text))
+	}
+}
+
+// An answer that is not the blob store's is not taken for its refusal.
+func TestWhatElseMayAnswerAnUpload(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.md"), []byte("# a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for status, words := range map[int]string{
+		http.StatusOK:         "something else answers in the service's place (200): the sign-in page of a network",
+		http.StatusCreated:    "the service answered 201 Created: the answer names no blob",
+		http.StatusFound:      "something else answers in the service's place (302): the sign-in page of a network",
+		http.StatusConflict:   "upload refused (409): \\u003cb>no. Nothing was stored",
+		http.StatusBadGateway: "the service failed at the upload (502). Nothing was placed; call again",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<b>no", status) }))
+		t.Cleanup(s.Close)
+		r := newRig(t, s.URL+"/mcp", "key", func(c *tools.Config) { c.Upload.Root = root })
+		text := r.refused("bellman_upload", args{"session_id": "qs_1", "member_id": "m_1", "path": "a.md", "key": "k"}, words)
+		if status < 400 && !strings.Contains(text, "Nothing was placed; call again") {
+			t.Errorf("%d: %s", status, text)
+		}
 	}
 }
