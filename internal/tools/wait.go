@@ -64,7 +64,7 @@ func (b *Bridge) wait(ctx context.Context, c Call) Answer {
 	}
 	who := b.person()
 	if !who.known {
-		return nothingFor("Nobody is signed in on this machine, so no room is watched and no event waits.")
+		return nothingFor("Nobody is signed in on this machine, so no room is watched and no event waits. bellman_rooms starts the sign-in.")
 	}
 	q, err := b.cfg.Queue(ctx)
 	if err != nil {

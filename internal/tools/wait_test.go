@@ -303,7 +303,7 @@ func TestSignOutAndSignInAsSomebodyElse(t *testing.T) {
 	ben := queue.Identity{Server: jesse.Server, User: "ben"}
 	r.put(memberA, message(1, "for jesse"))
 	r.who.Store(nil)
-	if got := r.call("bellman_wait", nil); got.isError || strings.Contains(string(got.raw), "qs_a") || !strings.Contains(got.text(), "Nobody is signed in") {
+	if got := r.call("bellman_wait", nil); got.isError || strings.Contains(string(got.raw), "qs_a") || !strings.Contains(got.text(), "Nobody is signed in") || !strings.Contains(got.text(), "bellman_rooms starts the sign-in") {
 		t.Errorf("signed out: %s", got.raw)
 	}
 	r.who.Store(&ben)
