@@ -324,7 +324,7 @@ func TestAServiceThatIsDownIsSaidAtOnce(t *testing.T) {
 func TestALostReplyIsNotRepeated(t *testing.T) {
 	s := start(t, after(func(http.ResponseWriter, *http.Request, request) { panic(http.ErrAbortHandler) }))
 	_, err := call(t, client(t, s.URL, remote.Key(secret)))
-	if e := serviceError(t, err); !e.Sent {
+	if e := serviceError(t, err); !e.Sent || e.Error() != "the service cannot be reached: the connection ended without an answer" {
 		t.Errorf("got %+v", e)
 	}
 	if n := s.count("tools/call"); n != 1 {
