@@ -50,7 +50,7 @@ for file in "$@"; do
 	*) sums=./SHA256SUMS ;;
 	esac
 	[ -f "$sums" ] || fail "there is no $sums"
-	comment=$(minisign -V -Q -p "$key" -m "$sums") || fail "$sums was not signed with the key of the repository"
+	comment=$(minisign -V -H -Q -p "$key" -m "$sums") || fail "$sums was not signed with the key of the repository"
 	want=
 	count=0
 	while read -r digest entry; do

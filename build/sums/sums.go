@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Name is what the file with the list is called.
@@ -24,6 +25,11 @@ type List map[string][sha256.Size]byte
 
 // Of returns the sum of the file at path.
 func Of(path string) (sum [sha256.Size]byte, err error) {
+	if info, err := os.Stat(path); err != nil {
+		return sum, err
+	} else if !info.Mode().IsRegular() { // a pipe would never end
+		return sum, fmt.Errorf("read %s: it is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return sum, err
@@ -46,23 +52,27 @@ func (l List) Encode() []byte {
 	return b.Bytes()
 }
 
-// Parse reads a list. A line of another form, a name with a folder in it and
-// one that stands there twice are errors.
+// Parse reads a list that Encode has written. A line of another form or in
+// another place, a name with a folder in it and one that stands there twice
+// are errors: those who check with other programs must not read another list.
 func Parse(text []byte) (List, error) {
 	l := List{}
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
-		digest, name, ok := strings.Cut(strings.TrimSuffix(line, "\r"), "  ")
+		digest, name, ok := strings.Cut(line, "  ")
 		raw, err := hex.DecodeString(digest)
 		if !ok || err != nil || len(raw) != sha256.Size {
 			return nil, fmt.Errorf("read sums: line %d is not a sum and a name", i+1)
 		}
-		if name == "" || strings.ContainsAny(name, `/\`) {
-			return nil, fmt.Errorf("read sums: line %d names a folder", i+1)
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) }) {
+			return nil, fmt.Errorf("read sums: line %d does not name a file of this folder", i+1)
 		}
 		if _, twice := l[name]; twice {
 			return nil, fmt.Errorf("read sums: %s stands there twice", name)
 		}
 		l[name] = [sha256.Size]byte(raw)
+	}
+	if !bytes.Equal(l.Encode(), text) {
+		return nil, errors.New("read sums: the lines are not sorted, or not those of sha256sum to the letter")
 	}
 	return l, nil
 }

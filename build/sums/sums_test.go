@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"bellman.sh/desktop/build/sums"
@@ -87,20 +89,35 @@ func TestCheckFindsAChange(t *testing.T) {
 func TestMalformedListIsRefused(t *testing.T) {
 	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for name, text := range map[string]string{
-		"empty":         "",
-		"no name":       sum + "  \n",
-		"one space":     sum + " a\n",
-		"short sum":     sum[2:] + "  a\n",
-		"not a sum":     "z" + sum[1:] + "  a\n",
-		"folder":        sum + "  ../a\n",
-		"backslash":     sum + `  ..\a` + "\n",
-		"twice":         sum + "  a\n" + sum + "  a\n",
-		"line between":  sum + "  a\n\n" + sum + "  b\n",
-		"comment":       "# sums\n",
-		"binary marker": sum + " *a\n",
+		"empty":                "",
+		"no name":              sum + "  \n",
+		"one space":            sum + " a\n",
+		"short sum":            sum[2:] + "  a\n",
+		"not a sum":            "z" + sum[1:] + "  a\n",
+		"folder":               sum + "  ../a\n",
+		"backslash":            sum + `  ..\a` + "\n",
+		"twice":                sum + "  a\n" + sum + "  a\n",
+		"line between":         sum + "  a\n\n" + sum + "  b\n",
+		"comment":              "# sums\n",
+		"binary marker":        sum + " *a\n",
+		"upper case":           strings.ToUpper(sum) + "  a\n",
+		"line ends of Windows": sum + "  a\r\n",
+		"no last line end":     sum + "  a",
+		"other order":          sum + "  b\n" + sum + "  a\n",
 	} {
 		if list, err := sums.Parse([]byte(text)); err == nil {
 			t.Errorf("%s: parsed as %v", name, list)
 		}
+	}
+}
+
+// A folder that is verified may hold anything; what never ends is no asset.
+func TestPipeHasNoSum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sums.Of(path); err == nil {
+		t.Error("a pipe was read to its end")
 	}
 }
