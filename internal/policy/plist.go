@@ -42,8 +42,13 @@ func readPlist(path string) (values, error) {
 		return nil, err
 	}
 	var raw map[string]any
-	if _, err := plist.Unmarshal(data, &raw); err != nil {
+	format, err := plist.Unmarshal(data, &raw)
+	if err != nil {
 		return nil, fmt.Errorf("it is not a property list: %w", err)
+	}
+	// An empty file counts as an empty list of the oldest form.
+	if format != plist.XMLFormat && format != plist.BinaryFormat {
+		return nil, errors.New("it is not a property list in XML or binary form")
 	}
 	v := values{}
 	for key, value := range raw {

@@ -255,3 +255,17 @@ func FuzzReadFile(f *testing.F) {
 		}
 	})
 }
+
+// A file that was cut to nothing, or is of a form that no profile has, is no
+// machine without policy.
+func TestEmptyPreferencesAreNotNoPolicy(t *testing.T) {
+	for _, text := range []string{"", " \n", "{}", `{ serverURL = "https://a.example"; }`} {
+		path := filepath.Join(t.TempDir(), "sh.bellman.desktop.plist")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := policy.ReadPreferences(path); err == nil {
+			t.Errorf("%q was read as %+v", text, p)
+		}
+	}
+}
