@@ -20,7 +20,7 @@ test: setup ## install what the tests need, then run all of them under the race 
 	CGO_ENABLED=0 go test -shuffle=on -timeout 10m ./internal/queue ./internal/hub/sqlite
 
 soak: setup ## the long forms of the tests that kill, stop and flood; about half an hour
-	BELLMAN_SOAK=5m go test -timeout 40m ./internal/queue ./internal/room ./build/conformance
+	BELLMAN_SOAK=5m go test -timeout 40m ./internal/queue ./internal/room ./build/conformance ./server
 
 lint: $(LINT) $(ACTIONLINT) ## check style, formatting and the arrows between packages
 	$(LINT) run ./...

@@ -250,7 +250,7 @@ func TestDoctorFindsWhatOthersCouldRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		report, _ := examine(t, policy.Policy{}, nil, env)
-		wantLines(t, report, fmt.Sprintf("%s is open to others: mode %v", path, mode), "→ chmod go= "+path)
+		wantLines(t, report, fmt.Sprintf("%s is open to others: mode %v", path, mode), fmt.Sprintf("→ chmod go= %q", path))
 	}
 }
 

@@ -45,7 +45,7 @@ func checkModes(c *checkup, dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is well formed
 	for _, path := range append(files, dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			c.bad("files", "chmod go= "+path, "%s is open to others: mode %v", path, info.Mode().Perm())
+			c.bad("files", fmt.Sprintf("chmod go= %q", path), "%s is open to others: mode %v", path, info.Mode().Perm())
 		}
 	}
 }

@@ -68,29 +68,30 @@ func install(f flagValues, getenv func(string) string, s streams) error {
 		}
 		entry.Env[env] = value
 	}
-	return editDesktopConfig(f.dryRun, getenv, s, func(servers map[string]json.RawMessage) (string, error) {
-		raw, err := json.Marshal(entry)
-		servers[entryName] = raw
-		return "Claude Desktop starts " + self + " from its next launch on.", err
-	})
+	return editDesktopConfig(f.dryRun, getenv, s, "Claude Desktop starts "+self+" from its next launch on.",
+		func(servers object, i int, margin string) ([]byte, error) {
+			return servers.put(i, entryName, entry, margin)
+		})
 }
 
 // uninstall takes the entry out again. The state is kept.
 func uninstall(f flagValues, getenv func(string) string, s streams) error {
-	return editDesktopConfig(f.dryRun, getenv, s, func(servers map[string]json.RawMessage) (string, error) {
-		if _, ok := servers[entryName]; !ok {
-			return "", errNotInstalled
-		}
-		delete(servers, entryName)
-		return "Claude Desktop no longer starts the bridge after its next launch. Rooms and waiting events are kept.", nil
-	})
+	return editDesktopConfig(f.dryRun, getenv, s,
+		"Claude Desktop no longer starts the bridge after its next launch. Rooms and waiting events are kept.",
+		func(servers object, i int, _ string) ([]byte, error) {
+			if i < 0 {
+				return nil, errNotInstalled
+			}
+			return servers.remove(i), nil
+		})
 }
 
 var errNotInstalled = hinted{errors.New("no entry for the bridge in Claude Desktop's configuration"), "an installed bundle is removed in Claude Desktop's settings"}
 
 // editDesktopConfig changes the servers in the file: in one step, with a copy
-// of the old file beside it, or not at all.
-func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, edit func(map[string]json.RawMessage) (string, error)) error {
+// of the old file beside it, or not at all. Edit gets the servers, the place of
+// the bridge's entry, -1 when there is none, and the margin of the servers.
+func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, done string, edit func(servers object, i int, margin string) ([]byte, error)) error {
 	dir, err := desktopFolder(runtime.GOOS, getenv)
 	if err != nil {
 		return fmt.Errorf("find Claude Desktop's configuration: %w", err)
@@ -100,33 +101,14 @@ func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, edit 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read Claude Desktop's configuration: %w", err)
 	}
-	config, servers := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if len(old) > 0 {
-		if err := json.Unmarshal(old, &config); err != nil {
-			return hinted{fmt.Errorf("%s is not a JSON object: %w", path, err), "nothing was changed; mend or remove the file"}
-		}
-	}
-	if raw, ok := config["mcpServers"]; ok {
-		if err := json.Unmarshal(raw, &servers); err != nil {
-			return hinted{fmt.Errorf("mcpServers in %s is not an object", path), "nothing was changed; mend or remove the file"}
-		}
-	}
-	done, err := edit(servers)
+	text, err := editServers(path, old, edit)
 	if err != nil {
 		return err
 	}
-	if config["mcpServers"], err = json.Marshal(servers); err != nil {
-		return fmt.Errorf("write servers: %w", err)
-	}
-	text, err := json.MarshalIndent(config, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
 	if dryRun {
-		fmt.Fprintf(s.out, "%s would become:\n%s\n", path, text)
+		fmt.Fprintf(s.out, "%s would become:\n%s\n", path, bytes.TrimSpace(text))
 		return nil
 	}
-	text = append(text, '\n')
 	if bytes.Equal(old, text) {
 		fmt.Fprintf(s.out, "%s says so already; nothing was changed.\n", path)
 		return nil
@@ -136,6 +118,52 @@ func editDesktopConfig(dryRun bool, getenv func(string) string, s streams, edit 
 	}
 	fmt.Fprintf(s.out, "%s was changed.\n%s\n", path, done)
 	return nil
+}
+
+// editServers returns the text of the file with other servers in it.
+func editServers(path string, old []byte, edit func(servers object, i int, margin string) ([]byte, error)) ([]byte, error) {
+	refused := func(format string, args ...any) error {
+		return hinted{fmt.Errorf(format, args...), "nothing was changed; mend or remove the file"}
+	}
+	text := old
+	if len(bytes.TrimSpace(old)) == 0 {
+		text = []byte("{}\n")
+	}
+	file, err := parseObject(text)
+	if err != nil {
+		return nil, refused("%s is not a JSON object: %w", path, err)
+	}
+	const key = "mcpServers"
+	at, err := file.find(key)
+	if err != nil {
+		return nil, refused("%s: %w", path, err)
+	}
+	raw, margin := []byte("{}"), "\n  "
+	if at >= 0 {
+		margin = file.margin(at)
+		if v := file.value(at); string(v) != "null" {
+			raw = v
+		}
+	} else if n := len(file.members); n > 0 {
+		margin = file.margin(n - 1)
+	}
+	servers, err := parseObject(raw)
+	if err != nil {
+		return nil, refused("%s in %s is not an object", key, path)
+	}
+	i, err := servers.find(entryName)
+	if err != nil {
+		return nil, refused("%s in %s: %w", key, path, err)
+	}
+	edited, err := edit(servers, i, margin)
+	if err != nil {
+		return nil, err
+	}
+	text, err = file.put(at, key, json.RawMessage(edited), "\n")
+	if err == nil && len(file.members) == 0 {
+		text = append(text, '\n')
+	}
+	return text, err
 }
 
 // replaceFile writes path in one step and keeps what was there. A link stays a
