@@ -196,3 +196,46 @@ func TestALogThatAnotherProcessBeganIsTakenAsItIs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Somebody removes the lock of a process that runs, or puts another file in its
+// place: it makes its lock again, so that a look from outside still shows it
+// and a process that comes later does not take its rooms.
+func TestARemovedLockIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	if os.PathSeparator == '\\' {
+		t.Skip("Windows does not remove files that are open")
+	}
+	for name, spoil := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".copy", nil, 0o600), os.Rename(path+".copy", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "state")
+			q, l := leased(t, dir)
+			locks, err := filepath.Glob(filepath.Join(dir, "owner-*.lock"))
+			if err != nil || len(locks) != 1 {
+				t.Fatalf("locks %v, %v", locks, err)
+			}
+			if err := spoil(locks[0]); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the process is seen to run", func() bool {
+				o := inspect(t, dir)
+				return len(o.Bridges) == 1 && o.Bridges[0].Rooms == 1 && roomIn(t, o, seat.Room).Holder == os.Getpid()
+			})
+			if _, err := open(t, dir).Lease(t.Context(), me, seat.Room); !errors.Is(err, queue.ErrHeld) {
+				t.Errorf("leased twice: %v", err)
+			}
+			put(t, q, l, 1)
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+			if left, _ := filepath.Glob(locks[0]); left != nil {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}

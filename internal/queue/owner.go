@@ -70,17 +70,48 @@ func (q *Queue) register(ctx context.Context, old owner) error {
 func newOwner(dir string) (owner, error) {
 	for range 10 {
 		id := newID()
-		path := filepath.Join(dir, fmt.Sprintf("owner-%016x.lock", id))
-		l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
-		ok, err := l.TryLock()
-		if err != nil {
-			return owner{}, fmt.Errorf("lock %s: %w", path, err)
-		}
-		if ok {
-			return owner{id: id, lock: l}, nil
+		l, err := takeLock(filepath.Join(dir, fmt.Sprintf("owner-%016x.lock", id)))
+		if l != nil || err != nil {
+			return owner{id: id, lock: l}, err
 		}
 	}
 	return owner{}, errors.New("no owner lock to be had")
+}
+
+// takeLock locks the file at path, made as needed; nil when somebody holds it.
+func takeLock(path string) (*flock.Flock, error) {
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if !ok {
+		return nil, nil //nolint:nilnil // Nothing went wrong, and there is no lock.
+	}
+	return l, nil
+}
+
+// keepLock makes this process's lock file again where somebody has removed or
+// replaced it: whoever has no lock to show is taken for dead.
+func (q *Queue) keepLock(ctx context.Context) error {
+	if !free(q.owner().lock.Path()) {
+		return nil
+	}
+	select {
+	case q.enrol <- struct{}{}: // no other registers meanwhile
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-q.enrol }()
+	old := q.owner()
+	l, err := takeLock(old.lock.Path())
+	if l == nil || err != nil {
+		return err
+	}
+	q.mu.Lock()
+	q.self.lock = l
+	q.mu.Unlock()
+	return old.lock.Unlock()
 }
 
 // release unlocks the lock file and removes it, in the order Windows wants.

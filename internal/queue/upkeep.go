@@ -52,6 +52,7 @@ func (q *Queue) watch(ctx context.Context, others *observer) {
 		if now := time.Now(); now.Sub(slow) >= q.set.idlePoll {
 			slow = now
 			t.tell(ctx, q.mend(ctx), "mending the file")
+			t.tell(ctx, q.keepLock(ctx), "keeping this process's lock")
 			t.tell(ctx, q.reap(ctx, others), "freeing what dead processes held")
 			t.tell(ctx, q.drop(ctx), "forgetting acknowledged events")
 			q.payDebts(ctx)
