@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"bellman.sh/desktop/internal/oauth"
 )
 
 var errStaticKey = hinted{errors.New("a static key is set"), "BELLMAN_KEY takes the place of signing in; unset it to sign in with the browser"}
@@ -103,7 +105,11 @@ func logout(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 		return err
 	}
 	defer func() { _ = session.Close(context.WithoutCancel(ctx)) }()
-	if err := session.SignOut(ctx); err != nil {
+	err = session.SignOut(ctx)
+	if errors.Is(err, oauth.ErrStillSignedIn) {
+		return unfinished(err, "end the other copies of the bridge if they are in the way, and run bellman-bridge logout again")
+	}
+	if err != nil {
 		return hinted{err, "the sign-in is no longer used here, but its item may still be in the keychain"}
 	}
 	fmt.Fprintln(s.out, "Signed out. Rooms and waiting events are kept for the next sign-in. The service cannot revoke a token: one that leaked stays valid for up to ten minutes.")

@@ -2,6 +2,9 @@ package oauth
 
 import "strings"
 
+// maxChallenge is how much of a header line is read, in bytes.
+const maxChallenge = 8 << 10
+
 // challenge is one authentication scheme of a WWW-Authenticate header (RFC
 // 9110, section 11.6.1), its parameter names in lower case.
 type challenge struct {
@@ -24,6 +27,7 @@ func bearerParam(headers []string, name string) string {
 // parseChallenges reads the challenges of one header line. What makes no
 // sense is skipped, not refused: the header is only a hint where to look.
 func parseChallenges(h string) []challenge {
+	h = h[:min(len(h), maxChallenge)]
 	var out []challenge
 	for p := (scanner{rest: h}); ; {
 		p.skip(" \t,")

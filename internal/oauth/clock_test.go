@@ -98,6 +98,21 @@ func inTime(t *testing.T, ttl, left time.Duration, f func(made)) {
 	})
 }
 
+// A clock that is set back does not make the wait after a trouble an hour long.
+func TestAClockThatGoesBackHoldsUpNoRefresh(t *testing.T) {
+	inTime(t, 10*time.Minute, -time.Second, func(m made) {
+		m.set(func(i *issuer) { i.status = 500 })
+		if _, err := m.Token(m.Context()); err == nil {
+			m.Error("a token of a server in trouble")
+		}
+		m.set(func(i *issuer) { i.status = 0 })
+		m.SetClock(-time.Hour)
+		if tok, err := m.Replace(m.Context(), "access-0"); err != nil || tok == "access-0" {
+			m.Errorf("Replace: %q, %v", tok, err)
+		}
+	})
+}
+
 // A server in trouble is asked after 1, 2, 4, 8, 16 and then every 30 seconds,
 // however often a token is wanted; once it has answered, the next trouble
 // begins anew.

@@ -60,7 +60,7 @@ func (s *Session) discover(ctx context.Context, pinnedIssuer, pinnedResource str
 	}
 	for _, pin := range []struct{ was, is string }{{pinnedIssuer, issuer}, {pinnedResource, doc.Resource}} {
 		if pin.was != "" && pin.is != pin.was {
-			return serverInfo{}, fmt.Errorf("%w: it was %s and is now said to be %s; nothing was sent there; if this is right, sign out with \"bellman-bridge logout\" and sign in again",
+			return serverInfo{}, fmt.Errorf("%w: it was %s and is now said to be %s; nothing was sent there; if whoever runs the server says that this is right, sign out (the command logout) and sign in again",
 				errIssuerChanged, oneLine(pin.was, 200), oneLine(pin.is, 200))
 		}
 	}
@@ -74,6 +74,9 @@ func (s *Session) discover(ctx context.Context, pinnedIssuer, pinnedResource str
 	meta, err := s.issuerMetadata(ctx, at, issuer)
 	if err != nil {
 		return serverInfo{}, err
+	}
+	if len(scope) > maxAsked {
+		scope = union(scope, "")
 	}
 	info := serverInfo{resource: doc.Resource, issuer: issuer, scope: scope, methods: meta.Auth, issParam: meta.IssParam}
 	for _, e := range []struct {

@@ -73,6 +73,11 @@ func OneLine(s string, limit int) string { return oneLine(s, limit) }
 // that time can be made up.
 func (s *Session) AnswerWith(h http.Handler) { s.wire.client.Transport = inProcess{h} }
 
+// SetClock moves s's wall clock by d from what it is.
+func (s *Session) SetClock(d time.Duration) {
+	s.now = func() time.Time { return time.Now().Round(0).Add(d) }
+}
+
 type inProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.

@@ -130,14 +130,20 @@ func (s *Session) await(ctx context.Context, a *Attempt, f *flow, rec record, as
 // finish notes how the attempt ended.
 func (s *Session) finish(rec record, err error) {
 	rec.Link, rec.Ended, rec.Approved = "", true, err == nil
-	switch {
-	case err == nil:
-		rec.QuietUntil = time.Time{}
-	case rec.Opened:
-		rec.QuietUntil = s.now().Add(quietTime)
-	}
 	if err != nil {
 		rec.Reason = err.Error()
+	}
+	s.mu.Lock()
+	if rec.Approved {
+		rec.Brought = s.cred.fingerprint()
+	}
+	inVain := s.inVain > 0
+	s.mu.Unlock()
+	switch {
+	case rec.Approved && !inVain:
+		rec.QuietUntil = time.Time{}
+	case rec.Approved, rec.Opened:
+		rec.QuietUntil = s.now().Add(quietTime)
 	}
 	s.note(rec)
 }

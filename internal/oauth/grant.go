@@ -1,10 +1,12 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -83,7 +85,7 @@ func (s *Session) exchange(ctx context.Context, info serverInfo, client registra
 	if client.auth.Method == authBasic {
 		conf.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, s.wire.client)
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: wholeSeconds{s.wire.client.Transport}, CheckRedirect: s.wire.client.CheckRedirect})
 	tok, err := conf.Exchange(ctx, code, oauth2.VerifierOption(verifier), oauth2.SetAuthURLParam("resource", info.resource))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return nil, refusal(reply{status: refused.Response.StatusCode, header: refused.Response.Header, body: refused.Body})
@@ -93,6 +95,9 @@ func (s *Session) exchange(ctx context.Context, info serverInfo, client registra
 	}
 	if !strings.EqualFold(tok.Type(), "bearer") {
 		return nil, fmt.Errorf("the sign-in server gave a token of the kind %q", oneLine(tok.Type(), 32))
+	}
+	if !sendable(tok.AccessToken) {
+		return nil, errors.New("the sign-in server gave a token that cannot be sent")
 	}
 	c := &credential{issuer: info.issuer, resource: info.resource, clientID: client.ClientID, client: client.auth, tokenURL: info.token.String(), scope: union(info.scope, "")}
 	c.take(secret(tok.AccessToken), secret(tok.RefreshToken), s.now(), tok.ExpiresIn)
@@ -120,6 +125,40 @@ func (n *seconds) UnmarshalJSON(b []byte) error {
 		*n = seconds(v)
 	}
 	return nil
+}
+
+// wholeSeconds makes a whole number of an expires_in that is none, such as
+// 3600.0: x/oauth2 refuses the answer then, and the code has been spent.
+type wholeSeconds struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w wholeSeconds) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := w.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	_ = resp.Body.Close() // All that counts of it has been read.
+	if err != nil {
+		return nil, err
+	}
+	var answer map[string]json.RawMessage
+	if json.Unmarshal(body, &answer) == nil && answer["expires_in"] != nil {
+		var n seconds
+		_ = n.UnmarshalJSON(answer["expires_in"]) // It takes anything.
+		answer["expires_in"] = strconv.AppendInt(nil, int64(n), 10)
+		if body, err = json.Marshal(answer); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+// sendable reports whether a token can stand in a header. One that cannot
+// would fail every call and never be refused, so never be replaced.
+func sendable(token string) bool {
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // renewGrant trades c's refresh token for a new pair. An error that is no
@@ -165,8 +204,8 @@ func (s *Session) renewGrant(ctx context.Context, c *credential) (*credential, e
 	if got.Error != "" {
 		return nil, refusal(r)
 	}
-	if got.Access == "" || got.Type != "" && !strings.EqualFold(got.Type, "bearer") {
-		return nil, errors.New("ask for a token: the answer holds no bearer token")
+	if !sendable(got.Access) || got.Type != "" && !strings.EqualFold(got.Type, "bearer") {
+		return nil, errors.New("ask for a token: the answer holds no bearer token that can be sent")
 	}
 	next := *c
 	if got.Refresh == "" {

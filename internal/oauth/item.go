@@ -78,6 +78,9 @@ func decodeItem(b []byte) *credential {
 	if err := json.Unmarshal(b, &it); err != nil || it.Version != itemVersion {
 		return nil
 	}
+	if !sendable(it.Access) {
+		it.Access = ""
+	}
 	if it.Issuer == "" || it.Resource == "" || it.ClientID == "" || it.Refresh == "" && it.Access == "" {
 		return nil
 	}
@@ -96,6 +99,14 @@ func decodeItem(b []byte) *credential {
 		c.expiry, c.lifetime = time.Unix(it.Expiry, 0), time.Duration(max(it.Lifetime, 0))*time.Second
 	}
 	return c
+}
+
+// fingerprint names the access token; there may be no credential.
+func (c *credential) fingerprint() string {
+	if c == nil {
+		return ""
+	}
+	return c.print
 }
 
 // usable reports whether the access token can be sent for at least margin

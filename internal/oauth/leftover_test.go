@@ -1,10 +1,15 @@
 package oauth_test
 
 import (
+	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"bellman.sh/desktop/internal/oauth"
 )
@@ -92,5 +97,31 @@ func TestStateFileTakenAway(t *testing.T) {
 	}
 	if n := r.store.(*sharedStore).reads() - before; n != 0 {
 		t.Errorf("store reads: %d, want none", n)
+	}
+}
+
+// Signing out that comes to nothing, because another copy is stopped in the
+// middle of a refresh, says so: the sign-in is still there.
+func TestSignOutThatCannotHappenSaysSo(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	held := flock.New(filepath.Join(filepath.Dir(r.statePath(t)), "refresh.lock"))
+	if ok, err := held.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.SignOut(ctx); !errors.Is(err, oauth.ErrStillSignedIn) {
+		t.Errorf("SignOut: %v, want ErrStillSignedIn", err)
+	}
+	if got := r.call(t, mustToken(t, s)); got != 200 {
+		t.Errorf("a call afterwards: status %d", got)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SignOut(t.Context()); err != nil {
+		t.Errorf("SignOut: %v", err)
 	}
 }

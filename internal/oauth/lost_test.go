@@ -246,3 +246,33 @@ func TestPlantedItemLeadsNowhere(t *testing.T) {
 		})
 	}
 }
+
+// A service that refuses whatever its own sign-in server gives, without a
+// refresh to be had, is shown to the person twice; after that there is the
+// link, and no tab at every call.
+func TestSignInsInVainOpenTwoTabsAtMost(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	for range 5 {
+		a, err := s.SignIn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.Opened() {
+			if _, err := r.browser.Finish(t.Context(), a.Link()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tok := mustToken(t, s)
+		r.as.RevokeAll()
+		if _, err := s.Replace(t.Context(), tok); !errors.Is(err, oauth.ErrSignInNeeded) {
+			t.Fatalf("Replace: %v, want ErrSignInNeeded", err)
+		}
+	}
+	if n := len(r.browser.Opened()); n != 2 {
+		t.Errorf("browsers opened: %d, want 2", n)
+	}
+}

@@ -15,6 +15,7 @@ type record struct {
 	Opened     bool      `json:"opened,omitempty"`
 	Ended      bool      `json:"ended,omitempty"`
 	Approved   bool      `json:"approved,omitempty"`
+	Brought    string    `json:"brought,omitempty"` // fingerprint of the access token it ended with
 	Reason     string    `json:"reason,omitempty"`
 	QuietUntil time.Time `json:"quiet_until,omitzero"` // no browser unasked before then
 }
@@ -24,6 +25,27 @@ type record struct {
 func (r record) quiet(now time.Time) bool {
 	left := r.QuietUntil.Sub(now)
 	return left > 0 && left <= quietTime
+}
+
+// quietUntil returns until when no browser opens unasked, by what the last
+// attempt left. Approved ones count once the service has refused the very
+// token that two of them in a row brought: that must not become a tab at
+// every call.
+func (s *Session) quietUntil() time.Time {
+	rec := s.readRecord()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !rec.Approved {
+		return rec.QuietUntil
+	}
+	if rec.Brought == "" || rec.Brought != s.vain {
+		s.inVain = 0
+		return time.Time{}
+	}
+	if s.inVain++; s.inVain < 2 {
+		return time.Time{}
+	}
+	return rec.QuietUntil
 }
 
 // readRecord returns the record of the latest attempt, empty when there is

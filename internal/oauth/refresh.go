@@ -111,7 +111,7 @@ func (s *Session) renew(ctx context.Context, refused secret) (string, error) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return "", fmt.Errorf("wait for a new token: %w", ctx.Err())
+			return "", fmt.Errorf("the sign-in is still being renewed: %w", ctx.Err())
 		}
 		if f.err != nil {
 			return "", f.err
@@ -136,7 +136,8 @@ func (s *Session) board(ctx context.Context, refused secret) (*flight, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.now().Before(s.retryAt) {
+	// Never longer than any wait of ours: the clock may have been set back.
+	if left := s.retryAt.Sub(s.now()); left > 0 && left <= maxBackoff {
 		return nil, s.lastErr
 	}
 	f := &flight{done: make(chan struct{})}
@@ -280,10 +281,16 @@ func (s *Session) fleeting() bool {
 func (s *Session) renewed(refused secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refused != "" && s.now().Sub(s.renewedAt) < barrenTime {
+	if refused != "" && s.justRenewed() {
 		s.barren++
 	} else {
 		s.barren = 0
 	}
 	s.renewedAt = s.now()
+}
+
+// justRenewed reports whether the last refresh was moments ago; s.mu is held.
+func (s *Session) justRenewed() bool {
+	ago := s.now().Sub(s.renewedAt)
+	return 0 <= ago && ago < barrenTime
 }

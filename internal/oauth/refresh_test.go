@@ -210,6 +210,10 @@ func TestTokenAnswerForms(t *testing.T) {
 		"201":          func(s *oauthtest.Switches) { s.Success201 = true },
 		"no expiry":    func(s *oauthtest.Switches) { s.NoExpiry = true },
 		"string":       func(s *oauthtest.Switches) { s.StringExpiry = true },
+		"a fraction":   func(s *oauthtest.Switches) { s.OddExpiry = 600.5 },
+		"no number":    func(s *oauthtest.Switches) { s.OddExpiry = []string{"soon"} },
+		"negative":     func(s *oauthtest.Switches) { s.OddExpiry = -5 },
+		"without end":  func(s *oauthtest.Switches) { s.OddExpiry = 1e30 },
 		"no rotation":  func(s *oauthtest.Switches) { s.NoRotation = true },
 		"long token":   func(s *oauthtest.Switches) { s.PadToken = 3000 },
 		"clock behind": func(s *oauthtest.Switches) { s.ClockOffset = -time.Hour },
@@ -236,5 +240,28 @@ func TestTokenAnswerForms(t *testing.T) {
 				t.Error("Identity is not known")
 			}
 		})
+	}
+}
+
+// A token that no header can hold is none: it would fail every call, and never
+// be refused and so replaced.
+func TestATokenThatCannotBeSentIsNone(t *testing.T) {
+	r := newRig(t)
+	s := r.open(t)
+	r.signIn(t, s)
+	tok := mustToken(t, s)
+	r.as.Set(func(s *oauthtest.Switches) { s.BrokenToken = true })
+	if _, err := s.Replace(t.Context(), tok); err == nil || errors.Is(err, oauth.ErrSignInNeeded) {
+		t.Errorf("Replace: %v, want a passing error", err)
+	}
+	if err := s.SignOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.SignIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
+		t.Errorf("signing in: %v", err)
 	}
 }

@@ -11,6 +11,9 @@ const (
 	// maxScope bounds what a challenge can put into an authorization request
 	// and the stored item, in bytes.
 	maxScope = 512
+	// maxAsked is how much scope a server may have asked for by its metadata, in
+	// bytes, before it is cut to maxScope: a browser has to take the address.
+	maxAsked = 6 << 10
 	// maxWidened is how often one process asks the person for more access. A
 	// server that never has enough must not become a stream of tabs.
 	maxWidened = 3

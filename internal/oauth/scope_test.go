@@ -130,3 +130,14 @@ func TestWideningNothing(t *testing.T) {
 		t.Errorf("Widen: %v, want ErrSignInNeeded", err)
 	}
 }
+
+// A server that lists scopes by the thousand does not make an address that no
+// browser takes.
+func TestScopesWithoutEndAreCut(t *testing.T) {
+	r := newRig(t)
+	r.as.Set(func(s *oauthtest.Switches) { s.Scope = strings.Repeat("scope:more ", 1000) + "last" })
+	r.signIn(t, r.open(t))
+	if got := r.asked(); len(got) > 6<<10 || got == "" {
+		t.Errorf("asked for %d bytes of scopes", len(got))
+	}
+}

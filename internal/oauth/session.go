@@ -100,6 +100,8 @@ type Session struct {
 	unsaved  bool // cred is newer than what the store took
 	saving   bool
 	refused  secret
+	vain     string // fingerprint of the token that the service refused last
+	inVain   int    // sign-ins in a row whose token was refused
 	flight   *flight
 	retryAt  time.Time
 	backoff  time.Duration
@@ -240,8 +242,8 @@ func (s *Session) Replace(ctx context.Context, refused string) (string, error) {
 		return string(c.access), nil
 	}
 	s.mu.Lock()
-	s.refused = secret(refused)
-	pointless := s.barren >= maxBarren && s.now().Sub(s.renewedAt) < barrenTime
+	s.refused, s.vain = secret(refused), fingerprint(secret(refused))
+	pointless := s.barren >= maxBarren && s.justRenewed()
 	s.mu.Unlock()
 	if pointless {
 		return "", errors.New("the service refuses every token that was just issued for it")

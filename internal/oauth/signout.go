@@ -6,11 +6,15 @@ import (
 	"fmt"
 )
 
+// ErrStillSignedIn means that signing out came to nothing.
+var ErrStillSignedIn = errors.New("still signed in")
+
 // SignOut ends a pending sign-in, deletes the secret item and forgets who was
 // signed in and what was pinned; the registration stays. The service offers
 // no way to revoke a token: an access token that leaked lives on for up to
 // ten minutes. When the store cannot delete the item, that is the error, and
-// the item is ignored all the same.
+// the item is ignored all the same; an error that is ErrStillSignedIn means
+// that nothing was changed.
 func (s *Session) SignOut(ctx context.Context) error {
 	s.mu.Lock()
 	a := s.attempt
@@ -21,18 +25,18 @@ func (s *Session) SignOut(ctx context.Context) error {
 		_ = a.Wait(ctx)
 	}
 	if err := makeDir(s.dir); err != nil {
-		return fmt.Errorf("sign out: %w", err)
+		return fmt.Errorf("%w: %w", ErrStillSignedIn, err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
 	unlock, err := lock(waiting, s.path("refresh.lock"))
 	if err != nil {
-		return fmt.Errorf("sign out: %w", err)
+		return fmt.Errorf("%w: %w", ErrStillSignedIn, err)
 	}
 	defer unlock()
 	st, _, err := readState(s.path("state.json"))
 	if err != nil {
-		return fmt.Errorf("sign out: %w", err)
+		return fmt.Errorf("%w: %w", ErrStillSignedIn, err)
 	}
 	deleting, cancel := context.WithTimeout(ctx, promptLimit)
 	defer cancel()

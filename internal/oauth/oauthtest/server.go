@@ -38,6 +38,8 @@ type Switches struct {
 	Restore503   int           // so many grants are put back and answered 503
 	NoExpiry     bool          // no expires_in
 	StringExpiry bool          // expires_in as a string
+	OddExpiry    any           // expires_in as this
+	BrokenToken  bool          // access tokens hold a line break
 	NoRotation   bool          // no refresh_token in answers to refresh
 	Lifetime     time.Duration // of access tokens; 600 s if zero
 	AnyPort      bool          // RFC 8252: any port of a loopback redirect

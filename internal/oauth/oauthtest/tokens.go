@@ -224,6 +224,9 @@ func (s *Server) pair(g *grant, kind string, sw *Switches) map[string]any {
 		lifetime = 600 * time.Second
 	}
 	access := s.sign(g, lifetime, sw)
+	if sw.BrokenToken {
+		access += "\r\nX-More: 1"
+	}
 	out := map[string]any{"access_token": access, "token_type": "Bearer", "scope": "bellman"}
 	s.issued = append(s.issued, access)
 	if kind != "refresh_token" || !sw.NoRotation {
@@ -235,6 +238,8 @@ func (s *Server) pair(g *grant, kind string, sw *Switches) map[string]any {
 	}
 	switch secs := int(lifetime / time.Second); {
 	case sw.NoExpiry:
+	case sw.OddExpiry != nil:
+		out["expires_in"] = sw.OddExpiry
 	case sw.StringExpiry:
 		out["expires_in"] = strconv.Itoa(secs)
 	default:
