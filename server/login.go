@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"bellman.sh/desktop/internal/oauth"
 )
@@ -43,7 +44,7 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	if link := attempt.Link(); link != "" {
 		showLink(s.out, cfg, link, attempt.Opened())
 	}
-	if err := attempt.Wait(ctx); err != nil {
+	if err := awaitApproval(ctx, attempt, s.out); err != nil {
 		return unfinished(err, "run bellman-bridge login to try again")
 	}
 	who, _ := session.Identity()
@@ -56,6 +57,30 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	}
 	return nil
 }
+
+// awaitApproval waits for the end of the attempt. Another link takes the place
+// of the one shown once a browser has followed that, and when the copy that
+// waited for it has ended.
+func awaitApproval(ctx context.Context, a *oauth.Attempt, w io.Writer) error {
+	shown := a.Link()
+	for {
+		moment, cancel := context.WithTimeout(ctx, linkInterval)
+		err := a.Wait(moment)
+		pending := err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && moment.Err() != nil
+		cancel()
+		if !pending {
+			return err
+		}
+		if link := a.Link(); link != "" && link != shown {
+			shown = link
+			fmt.Fprintf(w, "That link has been followed, or can be no more. If the sign-in does not go on, open this one:\n\n  %s\n\n", link)
+		}
+	}
+}
+
+// linkInterval is how often a command that waits looks for a new link: seldom
+// enough for a person to be through before they are shown one.
+const linkInterval = 10 * time.Second
 
 // showLink tells the person where to go on.
 func showLink(w io.Writer, cfg config, link string, opened bool) {

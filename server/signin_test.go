@@ -262,3 +262,35 @@ func TestADeafKeychainHoldsUpNothing(t *testing.T) {
 		t.Errorf("warned %d times:\n%s", n, b.err.String())
 	}
 }
+
+// The copy whose tab the person has before them is killed. A call that waited
+// on another copy does not wait for the dead link: it gives one that works.
+func TestAKilledSignInLeavesACallWithALinkThatWorks(t *testing.T) {
+	h := hubtest.Start(t)
+	p := newProfile(t, h.URL+"/mcp", "", "BELLMAN_CREDENTIAL_STORE=file")
+	p.withBrowser(t)
+	first, second := p.open(t), p.open(t)
+	first.send("tools/call", toolParams("bellman_rooms", nil))
+	dead := p.openedLink(t)
+	_, answer := second.send("tools/call", toolParams("bellman_rooms", nil))
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(second.err.String(), "joined the sign-in"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the second copy has not joined")
+		}
+	}
+	first.kill()
+	select {
+	case got := <-answer:
+		answer <- got
+	case <-time.After(30 * time.Second):
+		t.Fatal("the call waits for a link that leads nowhere")
+	}
+	r := second.tool(answer)
+	link := startLink.FindString(r.text())
+	if link == "" || link == dead {
+		t.Fatalf("the call says %s", r.text())
+	}
+	if status, page := approve(t, link, "Ada"); status != http.StatusOK {
+		t.Errorf("the person lands on %d %s", status, page)
+	}
+}

@@ -56,18 +56,22 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 }
 
 // awaitPerson waits for the end of the attempt as long as ctx lasts, or only a
-// moment when no browser is open on it: it may just be finishing. pending means
+// moment when no browser is open on it: it may just be finishing, or the copy
+// whose tab it was may have ended, and only a new link leads on. pending means
 // that it goes on without us.
 func (b *Bridge) awaitPerson(ctx context.Context, c Call, a Attempt) (pending bool, err error) {
 	if a.Opened() {
 		defer b.reportProgress(ctx, c, "Waiting for the sign-in in the browser")()
-	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Second)
-		defer cancel()
 	}
-	err = a.Wait(ctx)
-	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()), err
+	for {
+		moment, cancel := context.WithTimeout(ctx, time.Second)
+		err = a.Wait(moment)
+		pending = err != nil && moment.Err() != nil && errors.Is(err, moment.Err())
+		cancel()
+		if !pending || ctx.Err() != nil || !a.Opened() {
+			return pending, err
+		}
+	}
 }
 
 // reportProgress tells the host now and every 5 s that the call is alive, when
