@@ -212,7 +212,10 @@ func TestAHostThatDoesNotReadHoldsUpNobody(t *testing.T) {
 			settled.Add(5)
 			done := make(chan error, 1)
 			go func() {
-				done <- c.Run(ctx, func(context.Context, *stdio.Request) stdio.Reply {
+				done <- c.Run(ctx, func(_ context.Context, r *stdio.Request) stdio.Reply {
+					if r.Method == "initialize" { // which a signal may overtake
+						return stdio.Reply{}
+					}
 					return stdio.Reply{Settle: func(f stdio.Fate) {
 						mu.Lock()
 						fates[f]++
@@ -225,9 +228,12 @@ func TestAHostThatDoesNotReadHoldsUpNobody(t *testing.T) {
 				fmt.Fprintf(inW, `{"jsonrpc":"2.0","id":%d,"method":"x"}`+"\n", i)
 			}
 			<-out.began
-			for range 40 { // and refusals, which must not keep the end of input from being seen
+			// And what must not keep the end of input from being seen: more
+			// refusals than can wait, and a request that others wait for.
+			for range 200 {
 				fmt.Fprint(inW, "garbage\n")
 			}
+			fmt.Fprintln(inW, `{"jsonrpc":"2.0","id":"i","method":"initialize"}`)
 			told := make(chan error, 1)
 			go func() { told <- c.Notify("notifications/x", nil) }()
 			end(inW, cancel)

@@ -35,11 +35,15 @@ func (c *Conn) start(ctx context.Context, h Handler, req *Request) {
 		defer cancel()
 		c.finish(k, h(ctx, req))
 	}
-	if req.Method == "initialize" {
-		run() // answered before anything else is read: later requests may rely on it
+	if req.Method != "initialize" {
+		go run()
 		return
 	}
-	go run()
+	// It is answered before anything else is read: later requests may rely on
+	// it. Only a host that does not read is not waited for.
+	done := make(chan struct{})
+	go func() { run(); close(done) }()
+	wait(done, patience)
 }
 
 func (c *Conn) admit(k *call) *Error {

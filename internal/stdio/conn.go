@@ -25,8 +25,10 @@ const (
 	unread = 5 * time.Second
 
 	// maxRefusals is how many refusals may wait for a host that does not read,
-	// before it is read from no more.
+	// and patience how long it is then waited for until more are left out: its
+	// end of input must be seen.
 	maxRefusals = 64
+	patience    = 500 * time.Millisecond
 
 	// grace is what calls in flight get at the end of input before they are
 	// cancelled; drain is what they get after that, and last what they get to
@@ -56,6 +58,7 @@ type Conn struct {
 	gone     chan struct{} // closed when no write is waited for any more
 	over     chan struct{} // closed at the end of the input
 	refusals chan struct{} // one for each refusal under way
+	deaf     bool          // to refusals; known to whoever reads
 
 	running sync.WaitGroup // calls, recalls, refusals and requests; joined only under mu while !ended
 
@@ -214,14 +217,13 @@ func (c *Conn) take(ctx context.Context, h Handler, line []byte) {
 }
 
 // refuse answers with an error, without holding up the reading: a host that
-// writes and does not read must still be seen to end its input.
+// writes and does not read must still be seen to end its input. It is called
+// by whoever reads.
 func (c *Conn) refuse(id json.RawMessage, fault *Error) {
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	select {
-	case c.refusals <- struct{}{}:
-	case <-c.gone:
+	if !c.admitRefusal() {
 		return
 	}
 	c.mu.Lock()
@@ -239,4 +241,29 @@ func (c *Conn) refuse(id json.RawMessage, fault *Error) {
 			c.log.Warn("a refusal could not be written", "error", err)
 		}
 	})
+}
+
+// admitRefusal makes room for a refusal, waiting for a host that reads slowly,
+// once for all that it leaves unread.
+func (c *Conn) admitRefusal() bool {
+	select {
+	case c.refusals <- struct{}{}:
+		c.deaf = false
+		return true
+	default:
+	}
+	if c.deaf {
+		return false
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case c.refusals <- struct{}{}:
+		return true
+	case <-c.gone:
+	case <-t.C:
+		c.deaf = true
+		c.log.Warn("the host does not read; refusals are left out")
+	}
+	return false
 }
