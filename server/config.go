@@ -21,6 +21,12 @@ import (
 
 const defaultURL = "https://mcp.bellman.sh/mcp"
 
+// Profiles that nobody names: of a terminal and of the bundle.
+const (
+	defaultProfile = "default"
+	desktopProfile = "claude-desktop"
+)
+
 // config is what the bridge runs with: policy first, then flags, then the
 // environment, then defaults.
 type config struct {
@@ -148,6 +154,7 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 		return c, fmt.Errorf("%s: this server is not allowed: the servers are managed by your organization (%s)", origin, managed.Origin)
 	}
 	c.key, _ = get("BELLMAN_KEY")
+	c.key = strings.TrimSpace(c.key) // as it comes out of a file or a secret store
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return c, errors.New("BELLMAN_KEY: a key is printable ASCII without spaces")
 	}
@@ -189,6 +196,14 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 	return c, err
 }
 
+// loginCommand is what to type in a terminal to sign in for this profile.
+func (c config) loginCommand() string {
+	if c.profile == defaultProfile {
+		return "bellman-bridge login"
+	}
+	return "bellman-bridge --profile " + c.profile + " login"
+}
+
 // readSwitch reads a setting that is on or off; unset is off.
 func readSwitch(value, origin string) (bool, error) {
 	switch strings.ToLower(value) {
@@ -205,9 +220,9 @@ func (c *config) readPlaces(f flagValues, getenv func(string) string) error {
 	var origin string
 	c.profile, origin = f.lookup(getenv, "BELLMAN_PROFILE")
 	if c.profile == "" {
-		c.profile = "default"
+		c.profile = defaultProfile
 		if f.bundle {
-			c.profile = "claude-desktop"
+			c.profile = desktopProfile
 		}
 	}
 	if !filepath.IsLocal(c.profile) || strings.ContainsAny(c.profile, `/\:`) || strings.HasPrefix(c.profile, ".") || len(c.profile) > 64 {

@@ -71,6 +71,28 @@ func TestAPlaceholderCountsAsUnset(t *testing.T) {
 	}
 }
 
+// A key comes out of files and secret stores with the end of its line.
+func TestAKeyLosesTheWhiteSpaceAroundIt(t *testing.T) {
+	if c, err := with(t, policy.Policy{}, map[string]string{"BELLMAN_KEY": " qk_1\r\n"}); err != nil || c.key != "qk_1" {
+		t.Errorf("key %q, %v", c.key, err)
+	}
+	if c, err := with(t, policy.Policy{}, map[string]string{"BELLMAN_KEY": "qk 1"}); err == nil {
+		t.Errorf("%q was taken for a key", c.key)
+	}
+}
+
+// What a person is told to run is about the profile they are told it for.
+func TestTheLoginCommandNamesTheProfileUnlessItIsTheDefault(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"bellman-bridge login":                          nil,
+		"bellman-bridge --profile claude-desktop login": {"--bundle"},
+	} {
+		if c, err := with(t, policy.Policy{}, nil, flags...); err != nil || c.loginCommand() != want {
+			t.Errorf("%q, %v; want %q", c.loginCommand(), err, want)
+		}
+	}
+}
+
 // Policy comes first, then the flag, then the environment, then the default.
 func TestPolicyThenFlagThenEnvironment(t *testing.T) {
 	env := map[string]string{"BELLMAN_URL": "https://env.example/mcp", "BELLMAN_LOG": "debug", "BELLMAN_UPLOAD_ROOT": "/env"}

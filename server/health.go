@@ -149,7 +149,7 @@ func checkCredential(ctx context.Context, c *checkup, cfg config, cred *credenti
 	case cfg.store == "memory":
 		c.fine("sign-in", "kept in the memory of each running bridge, where nobody else can look")
 	default:
-		c.bad("sign-in", "run bellman-bridge login, or let the first call of a tool open the browser", "nobody is signed in")
+		c.bad("sign-in", "run "+cfg.loginCommand()+", or let the first call of a tool open the browser", "nobody is signed in")
 	}
 	if cfg.store != "keychain" {
 		return

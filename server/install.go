@@ -60,7 +60,7 @@ func install(f flagValues, getenv func(string) string, s streams) error {
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
 	}
-	entry := desktopEntry{Command: self, Args: []string{"--profile", "claude-desktop"}, Env: map[string]string{}}
+	entry := desktopEntry{Command: self, Args: []string{"--profile", desktopProfile}, Env: map[string]string{}}
 	for env, value := range f.given {
 		if env == "BELLMAN_PROFILE" {
 			entry.Args[1] = value

@@ -45,15 +45,15 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 		showLink(s.out, cfg, link, attempt.Opened())
 	}
 	if err := awaitApproval(ctx, attempt, s.out); err != nil {
-		return unfinished(err, "run bellman-bridge login to try again")
+		return unfinished(err, "run "+cfg.loginCommand()+" to try again")
 	}
 	who, _ := session.Identity()
 	if who.Label == "" {
 		who.Label = "(the service did not say as whom)"
 	}
 	fmt.Fprintf(s.out, "Signed in as %s at %s, for the profile %s.\n", who.Label, cfg.server.Host, cfg.profile)
-	if other := "claude-desktop"; cfg.profile != other && isDir(filepath.Join(filepath.Dir(cfg.dir), other)) {
-		fmt.Fprintf(s.out, "Claude Desktop has a profile of its own: to sign in there, run bellman-bridge --profile %s login.\n", other)
+	if cfg.profile != desktopProfile && isDir(filepath.Join(filepath.Dir(cfg.dir), desktopProfile)) {
+		fmt.Fprintf(s.out, "Claude Desktop has a profile of its own: to sign in there, run %s.\n", config{profile: desktopProfile}.loginCommand())
 	}
 	return nil
 }

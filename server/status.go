@@ -90,7 +90,7 @@ func status(ctx context.Context, cfg config, asJSON bool, s streams, log *slog.L
 		is.print(s.out, err == nil)
 	}
 	if err == nil && who.Source == tools.SourceUnknown {
-		return hinted{errSignedOut, "run bellman-bridge login, or let the first call of a tool open the browser"}
+		return hinted{errSignedOut, "run " + cfg.loginCommand() + ", or let the first call of a tool open the browser"}
 	}
 	return err
 }

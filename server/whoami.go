@@ -14,7 +14,7 @@ func whoami(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 	defer cred.close(ctx, log)
 	who := cred.whoami()
 	if who.Source == tools.SourceUnknown {
-		return hinted{errSignedOut, "run bellman-bridge login"}
+		return hinted{errSignedOut, "run " + cfg.loginCommand()}
 	}
 	fmt.Fprintln(s.out, describe(who))
 	return nil

@@ -48,10 +48,13 @@ type Event struct {
 	Ambient bool            `json:"ambient,omitempty"`
 }
 
-// Valid reports whether e has what every event must have: a cursor of at least
-// one, a type, a sender with a label, and a time.
+// maxCursor is the largest integer that every reader of JSON keeps exact.
+const maxCursor = 1<<53 - 1
+
+// Valid reports whether e has what every event must have: a cursor from one to
+// the largest safe integer, a type, a sender, and a time.
 func (e Event) Valid() bool {
-	return e.Cursor >= 1 && e.Type != "" && e.From.MemberID != "" && e.At != ""
+	return e.Cursor >= 1 && e.Cursor <= maxCursor && e.Type != "" && e.From.MemberID != "" && e.At != ""
 }
 
 // Time returns when the service wrote e; the zero time when At is unreadable.

@@ -116,6 +116,7 @@ func TestFramesThatAreNoEventsArePassedOver(t *testing.T) {
 		"cursor a fraction": strings.Replace(good, `"cursor":7`, `"cursor":7.5`, 1),
 		"cursor a string":   strings.Replace(good, `"cursor":7`, `"cursor":"7"`, 1),
 		"cursor too large":  strings.Replace(good, `"cursor":7`, `"cursor":99999999999999999999`, 1),
+		"cursor unsafe":     strings.Replace(good, `"cursor":7`, `"cursor":9007199254740992`, 1),
 		"no type":           strings.Replace(good, `"type":"message"`, `"type":""`, 1),
 		"type a number":     strings.Replace(good, `"type":"message"`, `"type":3`, 1),
 		"no sender":         strings.Replace(good, `"member_id":"m_peer"`, `"member_id":""`, 1),
