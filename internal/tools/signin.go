@@ -39,7 +39,7 @@ func (b *Bridge) signIn(ctx context.Context, c Call) (answer Answer, ok bool) {
 	defer cancel()
 	attempt, err := b.cfg.SignIn.SignIn(waitCtx)
 	if err != nil {
-		return failure("sign-in could not start: %s. Nothing was sent.", explain(err)), false
+		return failure("sign-in could not start: %s. Nothing was sent. Call again once that is mended; the person can run bellman-bridge doctor to see what is wrong.", explain(err)), false
 	}
 	pending, err := b.awaitPerson(waitCtx, c, attempt)
 	switch {

@@ -228,7 +228,7 @@ func TestASignInThatFailsSaysSo(t *testing.T) {
 	}
 	b = newBrowser(true)
 	b.start = errors.New("no free port")
-	signedOut(t, nowhere, b).refused("bellman_rooms", nil, "could not start: no free port", "Nothing was sent")
+	signedOut(t, nowhere, b).refused("bellman_rooms", nil, "could not start: no free port", "Nothing was sent", "Call again")
 }
 
 // A token that the service refuses although it was just brought starts no loop.
