@@ -119,9 +119,10 @@ func (c *credential) Widen(ctx context.Context, narrow string, challenges []stri
 	return token, asRemote(err)
 }
 
-// asRemote says in the client's words that only the person can help.
+// asRemote says in the client's words that only the person can help: by
+// signing in, or by unlocking the keychain, which signing in begins with.
 func asRemote(err error) error {
-	if errors.Is(err, oauth.ErrSignInNeeded) {
+	if errors.Is(err, oauth.ErrSignInNeeded) || errors.Is(err, keychain.ErrLocked) {
 		return fmt.Errorf("%w: %w", remote.ErrSignInNeeded, err)
 	}
 	return err

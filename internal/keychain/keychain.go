@@ -32,6 +32,9 @@ const (
 	quickLimit = 3 * time.Second
 	// promptLimit bounds a call that may be showing a prompt.
 	promptLimit = time.Minute
+	// promptNeeds is the least a person needs to answer a prompt; whoever has
+	// less time, as a watch in the background, shows none.
+	promptNeeds = 10 * time.Second
 	// retryAfter is how long a read that was given up on keeps others from
 	// being tried.
 	retryAfter = time.Minute
@@ -46,11 +49,16 @@ const (
 // around it says why, in words for the person.
 var ErrUnavailable = errors.New("keychain: unavailable")
 
+// ErrLocked means that the keychain is there and would ask the person for a
+// password, for which the caller's deadline leaves no time.
+var ErrLocked = fmt.Errorf("%w: it is locked; the desktop's password manager can unlock it", ErrUnavailable)
+
 var errLost = fmt.Errorf("%w: it did not answer", ErrUnavailable)
 
 // Item is one secret in the keychain. Its methods may be called from several
 // goroutines at once, and return within three seconds, or, where the system
-// may be asking the person for a password, when ctx ends.
+// may be asking the person for a password, when ctx ends. A locked keychain
+// asks only when ctx leaves ten seconds or more; else they return ErrLocked.
 type Item struct {
 	service, user string
 	ring          ring
@@ -198,19 +206,22 @@ func (i *Item) probe(ctx context.Context) (time.Duration, error) {
 		return 0, deaf
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, quickLimit)
+	quick, cancel := context.WithTimeout(ctx, quickLimit)
 	defer cancel()
-	prompts, err := i.ready(ctx)
+	prompts, err := i.ready(quick)
 	i.mu.Lock()
 	i.deaf = nil
 	if time.Since(start) > slowProbe {
 		i.deaf, i.deafAt = err, time.Now()
 	}
 	i.mu.Unlock()
-	if prompts {
-		return promptLimit, err
+	if !prompts || err != nil {
+		return quickLimit, err
 	}
-	return quickLimit, err
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < promptNeeds {
+		return 0, ErrLocked
+	}
+	return promptLimit, nil
 }
 
 // free returns an error while calls that were given up on stand in the way.

@@ -229,12 +229,32 @@ func TestPromptMayTakeItsTime(t *testing.T) {
 		}
 		block := make(chan struct{})
 		f.answer(block)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		patient, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 		defer cancel()
-		if _, err := i.Get(short); !errors.Is(err, keychain.ErrUnavailable) {
-			t.Errorf("Get with a short deadline: %v, want ErrUnavailable", err)
+		if _, err := i.Get(patient); !errors.Is(err, keychain.ErrUnavailable) || errors.Is(err, keychain.ErrLocked) {
+			t.Errorf("Get whose prompt nobody answers: %v, want ErrUnavailable", err)
 		}
 		close(block)
 		synctest.Wait()
+	})
+}
+
+// A prompt that nobody could answer in time is not shown: the watch in the
+// background asks for a token at every attempt, and must not ask the person.
+func TestNoPromptWithoutTheTimeToAnswerIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRing{item: "x", have: true}
+		i := keychain.NewOn(f, true)
+		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if got, err := i.Get(short); got != nil || !errors.Is(err, keychain.ErrLocked) || !errors.Is(err, keychain.ErrUnavailable) {
+			t.Errorf("Get with a short deadline: %q, %v; want ErrLocked", got, err)
+		}
+		if err := i.Set(short, []byte("y")); !errors.Is(err, keychain.ErrLocked) || f.item != "x" {
+			t.Errorf("Set with a short deadline: %v; want ErrLocked", err)
+		}
+		if n := f.count(); n != 0 {
+			t.Errorf("the keychain was asked %d times", n)
+		}
 	})
 }

@@ -38,9 +38,22 @@ func (s *Session) load(ctx context.Context, limit time.Duration) (*credential, e
 	s.mu.Unlock()
 	c, err := s.readStore(ctx, limit)
 	if err != nil {
+		s.shutOut(true)
 		return nil, err
 	}
+	defer s.shutOut(false)
 	return s.adopt(c, st, info), nil
+}
+
+// shutOut takes note of whether the store can be read. Whoever waits for a
+// credential that is in a locked one is told when it opens.
+func (s *Session) shutOut(shut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut && !shut {
+		s.announce()
+	}
+	s.shut = shut
 }
 
 // fresh returns the credential in memory if no process has changed the state

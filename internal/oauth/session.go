@@ -98,6 +98,7 @@ type Session struct {
 	hasEpoch bool
 	cred     *credential
 	unsaved  bool // cred is newer than what the store took
+	shut     bool // the store could not be read
 	saving   bool
 	refused  secret
 	vain     string // fingerprint of the token that the service refused last

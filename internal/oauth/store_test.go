@@ -3,11 +3,14 @@
 package oauth_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"bellman.sh/desktop/internal/oauth"
 )
@@ -122,4 +125,54 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("left behind: %q", got)
 		}
 	}
+}
+
+// A keychain that is locked asks the person only when they have the time to
+// answer, and so for a call that signs in and never for the watch; once it is
+// open the sign-in it holds is used, and nobody is sent to a browser.
+func TestALockedKeychainIsOpenedBySigningInAlone(t *testing.T) {
+	r := newRig(t)
+	r.signIn(t, r.open(t))
+	locked := &lockedStore{sharedStore: r.store.(*sharedStore)}
+	s := r.open(t, func(c *oauth.Config) { c.Store = locked })
+	changed := s.Changed()
+	for range 3 {
+		if _, err := s.Token(t.Context()); !errors.Is(err, errLocked) {
+			t.Fatalf("Token: %v, want the store's error", err)
+		}
+	}
+	if locked.prompts != 0 {
+		t.Errorf("%d prompts for a token in the background", locked.prompts)
+	}
+	r.signIn(t, s)
+	if n := len(r.browser.Opened()); n != 1 || locked.prompts != 1 {
+		t.Errorf("%d browsers and %d prompts, want the first sign-in's browser and one prompt", n, locked.prompts)
+	}
+	mustToken(t, s)
+	select {
+	case <-changed:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody who waited for a sign-in was told")
+	}
+}
+
+var errLocked = errors.New("locked")
+
+// lockedStore opens for whoever has the time for a prompt.
+type lockedStore struct {
+	*sharedStore
+
+	open    bool
+	prompts int
+}
+
+func (l *lockedStore) Get(ctx context.Context) ([]byte, error) {
+	if end, bounded := ctx.Deadline(); !l.open && bounded && time.Until(end) < 10*time.Second {
+		return nil, errLocked
+	}
+	if !l.open {
+		l.open = true
+		l.prompts++
+	}
+	return l.sharedStore.Get(ctx)
 }
