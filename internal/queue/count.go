@@ -97,7 +97,12 @@ func (q *Queue) Pending(ctx context.Context, id Identity, f Filter) (Pending, er
 func pending(ctx context.Context, c *conn, id Identity, f Filter) (Pending, error) {
 	var p Pending
 	where, args := f.where(id)
-	_, err := c.get(ctx, `select coalesce(sum(events), 0), coalesce(sum(urgent), 0), count(distinct case when urgent > 0 then room end) from (
+	// Mostly there is nothing, and that is asked after every call.
+	some, err := c.get(ctx, "select 1"+fromMembers+where+" and m.events > 0 limit 1", args, new(int))
+	if err != nil || !some {
+		return p, err
+	}
+	_, err = c.get(ctx, `select coalesce(sum(events), 0), coalesce(sum(urgent), 0), count(distinct case when urgent > 0 then room end) from (
 		select m.room, m.events - (select coalesce(sum(h.events), 0) from hold h where h.member = m.id) events,
 		m.urgent - (select coalesce(sum(h.urgent), 0) from hold h where h.member = m.id) urgent`+
 		fromMembers+where+" and m.events > 0)", args, &p.Events, &p.Interrupting, &p.Rooms)
