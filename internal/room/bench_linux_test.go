@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,7 +112,6 @@ func (m *meter) reach(tb testing.TB, n int64) time.Duration {
 // A process that watches many rooms: what it costs at rest, how long until all
 // are watched, and how long after the hub restarted.
 func BenchmarkWatching(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the bridge does
 	for _, row := range []struct {
 		name   string
 		rooms  int64

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"runtime"
 	"strconv"
 	"testing"
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) {
 
 // watchUntilEOF is a bridge's watching half in a process of its own.
 func watchUntilEOF(dir, service string) error {
+	debug.SetGCPercent(50) // as the bridge does
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	server, err := url.Parse(service)
 	if err != nil {
