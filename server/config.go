@@ -196,12 +196,13 @@ func readConfig(f flagValues, getenv func(string) string, managed policy.Policy)
 	return c, err
 }
 
-// loginCommand is what to type in a terminal to sign in for this profile.
-func (c config) loginCommand() string {
+// command is what to type in a terminal to run one of the commands for this
+// profile.
+func (c config) command(name string) string {
 	if c.profile == defaultProfile {
-		return "bellman-bridge login"
+		return "bellman-bridge " + name
 	}
-	return "bellman-bridge --profile " + c.profile + " login"
+	return "bellman-bridge --profile " + c.profile + " " + name
 }
 
 // readSwitch reads a setting that is on or off; unset is off.

@@ -82,13 +82,13 @@ func TestAKeyLosesTheWhiteSpaceAroundIt(t *testing.T) {
 }
 
 // What a person is told to run is about the profile they are told it for.
-func TestTheLoginCommandNamesTheProfileUnlessItIsTheDefault(t *testing.T) {
+func TestACommandNamesTheProfileUnlessItIsTheDefault(t *testing.T) {
 	for want, flags := range map[string][]string{
 		"bellman-bridge login":                          nil,
 		"bellman-bridge --profile claude-desktop login": {"--bundle"},
 	} {
-		if c, err := with(t, policy.Policy{}, nil, flags...); err != nil || c.loginCommand() != want {
-			t.Errorf("%q, %v; want %q", c.loginCommand(), err, want)
+		if c, err := with(t, policy.Policy{}, nil, flags...); err != nil || c.command("login") != want {
+			t.Errorf("%q, %v; want %q", c.command("login"), err, want)
 		}
 	}
 }

@@ -27,8 +27,7 @@ type credential struct {
 }
 
 // openCredential chooses the store and opens the session in the background:
-// asking a keychain whether it is there can take a second or two. host is nil
-// where there is none to ask the person through.
+// asking a keychain whether it is there can take a second or two.
 func openCredential(ctx context.Context, cfg config, host oauth.Host, log *slog.Logger) *credential {
 	c := &credential{cfg: cfg}
 	if cfg.key == "" {

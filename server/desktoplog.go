@@ -31,9 +31,8 @@ func checkLog(c *checkup, getenv func(string) string) {
 		c.fine("last error", "Claude Desktop's logs are not found: %v", err)
 		return
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "mcp-server-*.log")) // the pattern is well formed
 	var seen bool
-	for _, path := range files {
+	for _, path := range filesIn(dir, "mcp-server-*.log") {
 		lines, err := lastWarnings(path)
 		if err != nil {
 			c.fine("last error", "%v", err)

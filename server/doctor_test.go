@@ -233,7 +233,7 @@ func TestDoctorFindsWhatOthersCouldRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no modes")
 	}
-	state := filepath.Join(t.TempDir(), "state")
+	state := filepath.Join(t.TempDir(), "state [1]")
 	file := filepath.Join(state, "default", "state.json")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)

@@ -42,19 +42,27 @@ func checkModes(c *checkup, dir string) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is well formed
-	for _, path := range append(files, dir) {
+	for _, path := range append(filesIn(dir, "*"), dir) {
 		if info, err := os.Lstat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			c.bad("files", fmt.Sprintf("chmod go= %q", path), "%s is open to others: mode %v", path, info.Mode().Perm())
 		}
 	}
 }
 
+// filesIn lists what in dir fits the pattern. The folder may have any name, one
+// that reads like a pattern too.
+func filesIn(dir, pattern string) []string {
+	files, _ := fs.Glob(os.DirFS(dir), pattern) // the pattern is well formed
+	for i, name := range files {
+		files[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return files
+}
+
 // checkQueue looks at the queue, at the bridges that share it, and at the rooms
 // of whoever is signed in.
 func checkQueue(ctx context.Context, c *checkup, cfg config, cred *credential) {
-	aside, _ := filepath.Glob(filepath.Join(cfg.dir, "queue.db.corrupt-*")) // the pattern is well formed
-	for _, old := range aside {
+	for _, old := range filesIn(cfg.dir, "queue.db.corrupt-*") {
 		c.fine("queue", "a corrupt file was set aside: %s", old)
 	}
 	var id queue.Identity // of nobody, without rooms
@@ -149,7 +157,7 @@ func checkCredential(ctx context.Context, c *checkup, cfg config, cred *credenti
 	case cfg.store == "memory":
 		c.fine("sign-in", "kept in the memory of each running bridge, where nobody else can look")
 	default:
-		c.bad("sign-in", "run "+cfg.loginCommand()+", or let the first call of a tool open the browser", "nobody is signed in")
+		c.bad("sign-in", "run "+cfg.command("login")+", or let the first call of a tool open the browser", "nobody is signed in")
 	}
 	if cfg.store != "keychain" {
 		return

@@ -27,7 +27,7 @@ type desktopEntry struct {
 func desktopFolder(system string, getenv func(string) string) (string, error) {
 	switch system {
 	case "windows":
-		own, _ := filepath.Glob(filepath.Join(getenv("LOCALAPPDATA"), "Packages", "Claude_*", "LocalCache", "Roaming", "Claude")) // the pattern is well formed
+		own := filesIn(getenv("LOCALAPPDATA"), "Packages/Claude_*/LocalCache/Roaming/Claude")
 		if len(own) == 1 {
 			return own[0], nil
 		}

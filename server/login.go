@@ -45,7 +45,7 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 		showLink(s.out, cfg, link, attempt.Opened())
 	}
 	if err := awaitApproval(ctx, attempt, s.out); err != nil {
-		return unfinished(err, "run "+cfg.loginCommand()+" to try again")
+		return unfinished(err, "run "+cfg.command("login")+" to try again")
 	}
 	who, _ := session.Identity()
 	if who.Label == "" {
@@ -53,7 +53,7 @@ func login(ctx context.Context, cfg config, s streams, log *slog.Logger) error {
 	}
 	fmt.Fprintf(s.out, "Signed in as %s at %s, for the profile %s.\n", who.Label, cfg.server.Host, cfg.profile)
 	if cfg.profile != desktopProfile && isDir(filepath.Join(filepath.Dir(cfg.dir), desktopProfile)) {
-		fmt.Fprintf(s.out, "Claude Desktop has a profile of its own: to sign in there, run %s.\n", config{profile: desktopProfile}.loginCommand())
+		fmt.Fprintf(s.out, "Claude Desktop has a profile of its own: to sign in there, run %s.\n", config{profile: desktopProfile}.command("login"))
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func logout(ctx context.Context, cfg config, s streams, log *slog.Logger) error 
 	defer func() { _ = session.Close(context.WithoutCancel(ctx)) }()
 	err = session.SignOut(ctx)
 	if errors.Is(err, oauth.ErrStillSignedIn) {
-		return unfinished(err, "end the other copies of the bridge if they are in the way, and run bellman-bridge logout again")
+		return unfinished(err, "end the other copies of the bridge if they are in the way, and run "+cfg.command("logout")+" again")
 	}
 	if err != nil {
 		return hinted{err, "the sign-in is no longer used here, but its item may still be in the keychain"}

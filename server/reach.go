@@ -163,8 +163,8 @@ func checkProxy(c *checkup, server *url.URL) {
 	}
 }
 
-// checkAuthorities looks at the certificates that are named in addition to
-// those of the system.
+// checkAuthorities looks at the certificates that are named beside those of
+// the system or, on Linux, in their place.
 func checkAuthorities(c *checkup, getenv func(string) string) {
 	path := getenv("SSL_CERT_FILE")
 	if path == "" {

@@ -70,7 +70,7 @@ type seatIs struct {
 // makes nothing that is not there and asks neither the service nor the
 // keychain's items.
 func status(ctx context.Context, cfg config, asJSON bool, s streams, log *slog.Logger) error {
-	cred := openCredential(ctx, cfg, nil, slog.New(slog.DiscardHandler))
+	cred := lookUp(cfg)
 	defer cred.close(ctx, log)
 	who := cred.whoami()
 	is := situation{
@@ -90,7 +90,7 @@ func status(ctx context.Context, cfg config, asJSON bool, s streams, log *slog.L
 		is.print(s.out, err == nil)
 	}
 	if err == nil && who.Source == tools.SourceUnknown {
-		return hinted{errSignedOut, "run " + cfg.loginCommand() + ", or let the first call of a tool open the browser"}
+		return hinted{errSignedOut, "run " + cfg.command("login") + ", or let the first call of a tool open the browser"}
 	}
 	return err
 }

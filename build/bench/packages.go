@@ -15,8 +15,8 @@ import (
 
 // Packages runs the benchmarks that stand beside the code of a module in dir
 // and writes their results to out, one line each. The area is the name of the
-// package, or what the budgets call it. It blocks until all have run; one that fails is an error with what
-// it said.
+// package, or what the budgets call it. It blocks until all have run; one that
+// fails is an error with what it said.
 func Packages(ctx context.Context, dir string, out io.Writer, patterns ...string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-run=^$", "-bench=.", "-p=1"}, patterns...)...)
 	cmd.Dir = dir

@@ -27,11 +27,11 @@ func (r record) quiet(now time.Time) bool {
 	return left > 0 && left <= quietTime
 }
 
-// quietUntil returns until when no browser opens unasked, by what the last
-// attempt left. Approved ones count once the service has refused the very
-// token that two of them in a row brought: that must not become a tab at
-// every call.
-func (s *Session) quietUntil() time.Time {
+// countVain returns until when no browser opens unasked, by what the last
+// attempt left, and counts that attempt when it was in vain. Approved ones
+// count once the service has refused the very token that two of them in a row
+// brought: that must not become a tab at every call.
+func (s *Session) countVain() time.Time {
 	rec := s.readRecord()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -172,7 +172,7 @@ func (s *Session) run(ctx context.Context, a *Attempt, asked bool) error {
 	defer unlock()
 	// What a process that died has left must not be taken for ours: its link
 	// leads nowhere. That it opened a browser still counts.
-	s.note(record{PID: os.Getpid(), QuietUntil: s.quietUntil()})
+	s.note(record{PID: os.Getpid(), QuietUntil: s.countVain()})
 	have, err := s.signedIn(ctx)
 	if err != nil || have {
 		return err

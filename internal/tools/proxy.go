@@ -124,7 +124,7 @@ func report(c Call, key string, s sent) Answer {
 	case ok && lasting(e.Status):
 		return failure("%s. Nothing was done, and the same call would be refused again; bellman_whoami tells who is signed in.", explain(s.err))
 	}
-	return failure("%s. Nothing was sent. Try again in a moment.", explain(s.err))
+	return failure("%s. Nothing was sent. Try again in a moment. If it stays, the person can run bellman-bridge doctor to see what is wrong.", explain(s.err))
 }
 
 // unsure is the answer when the service may have acted without our knowing:
