@@ -229,6 +229,23 @@ func TestDoctorKnowsAnAuthorityThatIsNotKnown(t *testing.T) {
 	}
 }
 
+// A folder for the state that cannot be made is found before anything is lost
+// for want of it.
+func TestDoctorFindsAStateFolderThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	places := []string{filepath.Join(file, "below", "a file")}
+	if runtime.GOOS == "linux" {
+		places = append(places, "/proc/bellman/state")
+	}
+	for _, place := range places {
+		report, _ := examine(t, policy.Policy{}, nil, map[string]string{"BELLMAN_STATE_DIR": place})
+		wantLines(t, report, "→ set BELLMAN_STATE_DIR to a folder you can write to")
+	}
+}
+
 func TestDoctorFindsWhatOthersCouldRead(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no modes")

@@ -21,17 +21,21 @@ import (
 // checkState looks at the state directory and the queue in it.
 func checkState(ctx context.Context, c *checkup, cfg config, cred *credential) {
 	const next = "set BELLMAN_STATE_DIR to a folder you can write to, or free some space"
-	if _, err := os.Stat(cfg.dir); errors.Is(err, fs.ErrNotExist) {
-		c.fine("files", "none yet; the first start makes them")
-		return
+	dir := cfg.dir // or where it will be made
+	for !exists(dir) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
 	}
-	probe, err := os.CreateTemp(cfg.dir, "doctor-*")
+	probe, err := os.CreateTemp(dir, "doctor-*")
 	if err != nil {
 		c.bad("files", next, "%v", err)
 		return
 	}
 	_ = probe.Close()
 	_ = os.Remove(probe.Name())
+	if dir != cfg.dir {
+		c.fine("files", "none yet; the first start makes them")
+		return
+	}
 	checkModes(c, cfg.dir)
 	checkQueue(ctx, c, cfg, cred)
 }
