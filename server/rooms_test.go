@@ -31,7 +31,12 @@ type joined struct {
 func join(t *testing.T) (*joined, *bridge) {
 	t.Helper()
 	h := hubtest.Start(t)
-	j := &joined{hub: h, profile: newProfile(t, h.URL+"/mcp", "qk_dev_jesse")}
+	return joinAs(t, h, newProfile(t, h.URL+"/mcp", "qk_dev_jesse"))
+}
+
+func joinAs(t *testing.T, h *hubtest.Server, p profile) (*joined, *bridge) {
+	t.Helper()
+	j := &joined{hub: h, profile: p}
 	b := j.profile.open(t)
 	var started struct {
 		SessionID string `json:"session_id"`

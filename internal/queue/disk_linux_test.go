@@ -67,6 +67,9 @@ func TestAFullDiskPartsNothing(t *testing.T) {
 	if !strings.Contains(err.Error(), "full") {
 		t.Errorf("put: %v; want the reason", err)
 	}
+	if why := q.Unstored(); why == nil || !strings.Contains(why.Error(), "full") {
+		t.Errorf("unstored: %v; want the reason", why)
+	}
 	p, err := q.Pending(t.Context(), me, queue.Filter{})
 	if err != nil || p.Events != int(cursor)-1 {
 		t.Errorf("pending %+v, %v; want %d", p, err, cursor-1)
@@ -82,6 +85,9 @@ func TestAFullDiskPartsNothing(t *testing.T) {
 	}
 	free()
 	put(t, q, l, cursor)
+	if why := q.Unstored(); why != nil {
+		t.Errorf("unstored once there is space: %v", why)
+	}
 	var want []int64
 	for c := int64(1); c <= cursor; c++ {
 		want = append(want, c)

@@ -41,6 +41,9 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 		added = len(fresh)
 		return s.store(ctx, c, fresh, cursor, q.set.now())
 	})
+	if why := err; why == nil || resultCode(why) > 0 {
+		q.unstored.Store(&why)
+	}
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("put events of room %s: %w", l.Room, err)
@@ -51,6 +54,15 @@ func (q *Queue) Put(ctx context.Context, l Lease, member string, events []Event,
 		signal(q.stir)
 	}
 	return added, nil
+}
+
+// Unstored returns why the last Put of this process could not be written, as
+// on a full disk; nil once one could be.
+func (q *Queue) Unstored() error {
+	if why := q.unstored.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // seatQuery looks at a room, at one of its members and at what it holds at

@@ -50,6 +50,8 @@ type Queue struct {
 	nudge  chan struct{}                                // wakes the watcher
 	enrol  chan struct{}                                // held while a new owner registers
 
+	unstored atomic.Pointer[error] // what SQLite said of the last Put
+
 	mu      sync.Mutex
 	self    owner
 	claims  map[string]*claim // not settled yet, by token

@@ -52,6 +52,8 @@ type waitResult struct {
 	Events    []waitEvent `json:"events"`
 	Remaining int         `json:"remaining,omitempty"`
 	Next      []waitNext  `json:"next"`
+
+	unstored string // why events cannot be stored here, when nothing came
 }
 
 // wait answers bellman_wait from the queue alone. The batch it hands out is
@@ -129,6 +131,9 @@ func (b *Bridge) deliver(q *queue.Queue, batch queue.Batch) Answer {
 	for _, n := range batch.Next {
 		res.Next = append(res.Next, waitNext{n.Member.Room, n.Member.ID, n.SinceCursor})
 	}
+	if why := q.Unstored(); why != nil && batch.Token == "" {
+		res.unstored = explain(why)
+	}
 	answer := success(render(res), res)
 	if len(answer.Result) > maxReply { // one event beyond all bounds; the text holds it
 		answer = success(render(res), nil)
@@ -172,6 +177,8 @@ func asWaitEvent(d queue.Delivery) waitEvent {
 func render(res waitResult) string {
 	var t strings.Builder
 	switch {
+	case res.unstored != "":
+		fmt.Fprintf(&t, "No peer event arrived, and none can: this machine cannot store events at the moment (%s). Nothing is lost; bellman_sync reads the rooms all the same.", res.unstored)
 	case res.Count == 0 && len(res.Next) == 0:
 		t.WriteString("No peer event arrived: this machine watches no room that fits. It watches one from the first bellman_sync of it.")
 	case res.Count == 0:
